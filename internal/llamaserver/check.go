@@ -1,0 +1,138 @@
+package llamaserver
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/process"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+// probeTexts are embedded before an engine may be used: two, so that count
+// and order are seen too.
+var probeTexts = []string{"hello", "The floor keeps warm all night."}
+
+// defaultUbatch is llama-server's physical batch where no flag sets one, tokens.
+const defaultUbatch = 512
+
+// exitWait is how long a failed exchange may precede the exit that caused it.
+const exitWait = time.Second
+
+// modelName is what a model is called: its file's name without .gguf.
+func modelName(path string) string {
+	if path == "" {
+		return ""
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+}
+
+// check embeds the probe and learns what the engine can do.
+func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, client *llamaclient.Client, hash *hashing) (*Instance, *Problem) {
+	probing, cancel := context.WithTimeout(ctx, e.config.ProbeTimeout)
+	defer cancel()
+	flags := e.config.Profile.Flags
+	props, err := client.Props(probing)
+	if err != nil {
+		return nil, e.probeProblem(ctx, child, err)
+	}
+	normalized := flagNumber(flags, 2, "--embd-normalize") == 2 // 2 is Euclidean, llama-server's default
+	reply, err := client.Embed(probing, probeTexts, vector.Expect{Count: len(probeTexts), Normalized: normalized})
+	if err != nil {
+		return nil, e.probeProblem(ctx, child, err)
+	}
+	sum, err := hash.wait(ctx)
+	if err != nil {
+		return nil, e.probeProblem(ctx, child, err)
+	}
+	dim := len(reply.Vectors[0])
+	ubatch := flagNumber(flags, defaultUbatch, "-ub", "--ubatch-size")
+	i := &Instance{
+		Generation: e.generation, Client: client, ModelName: plan.name, Dim: dim, Slots: props.Slots, Normalized: normalized,
+		MaxTokens:   maxTokens(plan.header, flags, props.ContextPerSlot, ubatch),
+		Fingerprint: fingerprint(sum, plan.binary.version, flags, dim),
+	}
+	i.BatchTokens = max(i.MaxTokens, ubatch)
+	now := time.Now().UTC()
+	e.emit(update{kind: eventNone, learn: func(f *facts) {
+		f.probe = Probe{OK: true, At: &now}
+		f.fingerprint = i.Fingerprint
+		f.model.Dimension, f.model.Context, f.model.MaxTokens, f.model.SHA256 = dim, props.ContextPerSlot, i.MaxTokens, sum
+	}})
+	return i, nil
+}
+
+// maxTokens is the longest input: what a slot holds, what the model was made
+// for, and one physical batch where the input cannot be computed in pieces.
+func maxTokens(h header, flags []string, perSlot, ubatch int) int {
+	limit := perSlot
+	if h.context > 0 {
+		limit = min(limit, h.context)
+	}
+	if !h.splits(flags) {
+		limit = min(limit, ubatch)
+	}
+	return limit
+}
+
+// probeProblem tells why a check failed: an invalid vector, an engine that
+// ended meanwhile, or one that did not answer.
+func (e *engine) probeProblem(ctx context.Context, child *process.Process, err error) *Problem {
+	var invalid *vector.InvalidError
+	var p *Problem
+	switch {
+	case errors.As(err, &invalid):
+		p = problem(CodeProbe, "the engine's vectors are not valid: %v", err)
+	case ctx.Err() != nil:
+		return e.overtaken(ctx)
+	default:
+		select {
+		case <-child.Done():
+			return e.exitProblem(child, CodeLoadExit)
+		case <-time.After(exitWait):
+		}
+		p = problem(CodeProbeFailed, "the engine did not answer the probe: %v", err)
+	}
+	p.Log = e.log.last()
+	now := time.Now().UTC()
+	e.emit(update{kind: eventNone, learn: func(f *facts) { f.probe = Probe{OK: false, At: &now} }})
+	return p
+}
+
+// hashing is the model's SHA-256 being computed.
+type hashing struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	result chan struct{} // closed when sum and err are set
+	sum    string
+	err    error
+}
+
+func (e *engine) startHash(ctx context.Context) *hashing {
+	ctx, cancel := context.WithCancel(ctx)
+	h := &hashing{cancel: cancel, result: make(chan struct{})}
+	h.done.Go(func() {
+		h.sum, h.err = hashCache{e.config.HashCache}.sum(ctx, e.config.Model)
+		close(h.result)
+	})
+	return h
+}
+
+func (h *hashing) wait(ctx context.Context) (string, error) {
+	select {
+	case <-h.result:
+		return h.sum, h.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// stop gives the work up and returns when it has ended.
+func (h *hashing) stop() {
+	h.cancel()
+	h.done.Wait()
+}

@@ -1,0 +1,238 @@
+package llamaserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/llamaclient"
+)
+
+// Config describes the engine. RunDir, LogDir and Profile.Flags are required;
+// zero times, policy and limits mean the defaults.
+type Config struct {
+	Binary    string   // path of llama-server; empty = see Locate
+	Model     string   // path of the GGUF file
+	Profile   Profile  // its Flags may differ from the built-in profile's
+	Env       []string // KEY=value, beside the few variables that are passed on
+	RunDir    string   // socket, key, process record; made, and closed to others
+	LogDir    string   // llama-server.log and its older parts
+	HashCache string   // file that remembers models' SHA-256; empty = hash at every start
+	Autostart bool     // start as soon as Run begins
+
+	LoadTimeout   time.Duration // from the process's start until ready; default 10 min
+	ProbeTimeout  time.Duration // for the probe; default 2 min
+	HealthEvery   time.Duration // between health checks while ready; default 15 s
+	HealthTimeout time.Duration // for one health check; default 10 s
+	StopGrace     time.Duration // between SIGTERM and SIGKILL; default 10 s
+	Restart       RestartPolicy
+	Limits        llamaclient.Limits
+	Logger        *slog.Logger // nil = none
+}
+
+// ErrClosed means that Run has returned.
+var ErrClosed = errors.New("the engine's supervisor has ended")
+
+// Server supervises one llama-server. All methods may be called from any goroutine.
+type Server struct {
+	config   Config
+	log      *engineLog
+	requests chan request
+	closed   chan struct{} // closed when Run returns
+	current  atomic.Pointer[snapshot]
+
+	mu          sync.Mutex // guards subscribers
+	subscribers map[chan struct{}]struct{}
+}
+
+// snapshot is what readers see: made by the owner, never changed after.
+type snapshot struct {
+	status   Status
+	instance *Instance     // nil unless ready or degraded
+	load     time.Duration // how long the last start took; 0 = not known
+}
+
+type request struct {
+	event event
+	reply chan error // buffered; gets one value
+}
+
+// New checks the configuration. It touches nothing: the engine is looked for
+// when it is started.
+func New(config Config) (*Server, error) {
+	if config.RunDir == "" || config.LogDir == "" {
+		return nil, errors.New("engine: no run or log folder given")
+	}
+	if len(config.Profile.Flags) == 0 {
+		return nil, errors.New("engine: the profile has no flags")
+	}
+	if err := checkFlags(config.Profile.Flags); err != nil {
+		return nil, err
+	}
+	for _, path := range []*string{&config.RunDir, &config.LogDir, &config.Model} {
+		if *path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*path) // the engine runs in another folder
+		if err != nil {
+			return nil, err
+		}
+		*path = abs
+	}
+	setDefault(&config.LoadTimeout, 10*time.Minute)
+	setDefault(&config.ProbeTimeout, 2*time.Minute)
+	setDefault(&config.HealthEvery, 15*time.Second)
+	setDefault(&config.HealthTimeout, 10*time.Second)
+	setDefault(&config.StopGrace, 10*time.Second)
+	if config.Restart == (RestartPolicy{}) {
+		config.Restart = DefaultRestartPolicy()
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		config:      config,
+		log:         newEngineLog(filepath.Join(config.LogDir, logName), config.Logger),
+		requests:    make(chan request),
+		closed:      make(chan struct{}),
+		subscribers: map[chan struct{}]struct{}{},
+	}
+	o := newOwner(s)
+	s.current.Store(o.snapshot())
+	return s, nil
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Run owns the engine until ctx ends, then ends the engine and returns once
+// it is gone. The error tells when that could not be seen. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	defer close(s.closed)
+	if err := os.MkdirAll(s.config.LogDir, 0o700); err != nil {
+		return err
+	}
+	o := newOwner(s)
+	err := o.run(ctx)
+	return errors.Join(err, s.log.close())
+}
+
+// Start asks for a running engine and returns when the owner has heard it; the
+// restart budget begins anew. It does not wait for ready: see Changed.
+func (s *Server) Start(ctx context.Context) error { return s.ask(ctx, event{kind: eventStart}) }
+
+// Stop ends the engine and returns when its exit was seen.
+func (s *Server) Stop(ctx context.Context) error { return s.ask(ctx, event{kind: eventStop}) }
+
+// Restart ends the engine, if one runs, and starts another. It returns when
+// the old one's exit was seen.
+func (s *Server) Restart(ctx context.Context) error { return s.ask(ctx, event{kind: eventRestart}) }
+
+// Replace kills the engine of that generation, which its user does not trust
+// any longer (cause tells why), and starts another under the restart budget.
+// It returns when the old one's exit was seen, at once when it is gone already.
+func (s *Server) Replace(ctx context.Context, generation uint64, cause string) error {
+	p := problem(CodeReplaced, "the engine was replaced: %s", cause)
+	return s.ask(ctx, event{kind: eventReplace, generation: generation, problem: p})
+}
+
+func (s *Server) ask(ctx context.Context, e event) error {
+	r := request{event: e, reply: make(chan error, 1)}
+	select {
+	case s.requests <- r:
+	case <-s.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Snapshot is the engine's status now.
+func (s *Server) Snapshot() Status {
+	status := s.current.Load().status
+	status.Flags = slices.Clone(status.Flags)
+	if status.LastError != nil {
+		last := *status.LastError
+		last.Log = slices.Clone(last.Log)
+		status.LastError = &last
+	}
+	return status
+}
+
+// unknownWait is told to who asks for an engine that nobody is about to start.
+const unknownWait = 30 * time.Second
+
+// Current is the engine to ask, or a *NotReadyError.
+func (s *Server) Current() (Instance, error) {
+	c := s.current.Load()
+	if c.instance != nil {
+		return *c.instance, nil
+	}
+	return Instance{}, &NotReadyError{State: c.status.State, RetryAfter: c.wait(time.Now())}
+}
+
+// wait estimates when an engine will be ready, by how long the last start took.
+func (c *snapshot) wait(now time.Time) time.Duration {
+	load := max(c.load, 2*time.Second)
+	wait := unknownWait
+	switch c.status.State {
+	case Starting, Loading, Checking:
+		wait = load - now.Sub(c.status.Since)
+	case Draining:
+		wait = load
+	case Failed:
+		if c.status.RetryAt != nil {
+			wait = c.status.RetryAt.Sub(now) + load
+		}
+	}
+	return max(wait, time.Second)
+}
+
+// Changed returns a channel that gets a value after every change of Snapshot,
+// changes in quick succession counting as one, and a function that ends this.
+func (s *Server) Changed() (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.subscribers[c] = struct{}{}
+	s.mu.Unlock()
+	return c, func() {
+		s.mu.Lock()
+		delete(s.subscribers, c)
+		s.mu.Unlock()
+	}
+}
+
+func (s *Server) publish(c *snapshot) {
+	s.current.Store(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for subscriber := range s.subscribers {
+		select {
+		case subscriber <- struct{}{}:
+		default: // it has not taken the last one yet, and will see this change with it
+		}
+	}
+}
+
+// LogTail returns the last n lines of the engine's log, oldest first.
+func (s *Server) LogTail(n int) ([]string, error) {
+	return readTail(s.LogPath(), n)
+}
+
+// LogPath is the file the engine's output goes to; older parts lie beside it.
+func (s *Server) LogPath() string { return filepath.Join(s.config.LogDir, logName) }

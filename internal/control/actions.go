@@ -1,0 +1,222 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/search"
+)
+
+func (s *Server) folders(r *http.Request) (any, error) {
+	if _, err := params(r); err != nil {
+		return nil, err
+	}
+	folders, err := s.cfg.Index.Folders(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("list folders: %w", err)
+	}
+	return Folders{Folders: append([]document.Folder{}, folders...)}, nil
+}
+
+func (s *Server) addFolder(r *http.Request) (any, error) {
+	req, err := decode[AddFolder](r)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(req.Path) {
+		return nil, invalid("path", "is missing or relative", "send the absolute path of a folder")
+	}
+	// Every other thing wrong with a path has an error of its own in the
+	// indexer; this one would be taken for a defect.
+	if info, err := os.Stat(req.Path); err == nil && !info.IsDir() {
+		return nil, &Error{Status: http.StatusBadRequest, Code: CodeNotAFolder,
+			Message: req.Path + " is not a folder", Remedy: "add the folder that it lies in"}
+	}
+	return s.cfg.Indexer.Add(r.Context(), filepath.Clean(req.Path))
+}
+
+func (s *Server) removeFolder(r *http.Request) (any, error) {
+	return s.onID(r, func(ctx context.Context, id int64) error {
+		return s.cfg.Indexer.Remove(ctx, document.FolderID(id))
+	})
+}
+
+func (s *Server) rescanFolder(r *http.Request) (any, error) {
+	return s.onID(r, func(ctx context.Context, id int64) error {
+		return s.cfg.Indexer.Rescan(ctx, document.FolderID(id))
+	})
+}
+
+func (s *Server) retryDocument(r *http.Request) (any, error) {
+	return s.onID(r, func(ctx context.Context, id int64) error {
+		return s.cfg.Indexer.Retry(ctx, document.ID(id))
+	})
+}
+
+// onID does something to the folder or document named in the path; the reply is empty.
+func (s *Server) onID(r *http.Request, do func(context.Context, int64) error) (any, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := noBody(r); err != nil {
+		return nil, err
+	}
+	return nil, do(r.Context(), id)
+}
+
+func (s *Server) search(r *http.Request) (any, error) {
+	req, err := decode[search.Request](r)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.cfg.Search.Search(r.Context(), req)
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return reply, nil
+}
+
+func (s *Server) documents(r *http.Request) (any, error) {
+	q, err := documentQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	limit := q.Limit
+	q.Limit++ // one more tells whether there is a next page
+	found, err := s.cfg.Index.Documents(r.Context(), q)
+	if err != nil {
+		return nil, fmt.Errorf("list documents: %w", err)
+	}
+	page := Documents{Documents: make([]Document, 0, min(len(found), limit))}
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = strconv.FormatInt(int64(found[limit-1].ID), 10)
+	}
+	roots, err := s.roots(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range found {
+		page.Documents = append(page.Documents, Document{Document: d, Folder: roots[d.FolderID]})
+	}
+	return page, nil
+}
+
+func documentQuery(r *http.Request) (document.DocumentQuery, error) {
+	var q document.DocumentQuery
+	values, err := params(r, "state", "folder", "cursor", "limit")
+	if err != nil {
+		return q, err
+	}
+	switch state := document.State(values["state"]); state {
+	case "", document.Found, document.Embedding, document.Indexed, document.Skipped, document.Failed:
+		q.State = state
+	default:
+		return q, invalid("state", "is unknown", "send found, embedding, indexed, skipped or failed")
+	}
+	if text := values["folder"]; text != "" {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id < 1 {
+			return q, invalid("folder", "is no id", "take it from the list of folders")
+		}
+		q.Folder = document.FolderID(id)
+	}
+	if text := values["cursor"]; text != "" {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id < 0 {
+			return q, invalid("cursor", "is none that was given out", `send "next" of the page before, or none`)
+		}
+		q.After = document.ID(id)
+	}
+	q.Limit, err = number(values, "limit", 1, MaxLimit, DefaultLimit)
+	return q, err
+}
+
+// roots maps folders to their paths.
+func (s *Server) roots(ctx context.Context) (map[document.FolderID]string, error) {
+	folders, err := s.cfg.Index.Folders(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list folders: %w", err)
+	}
+	roots := make(map[document.FolderID]string, len(folders))
+	for _, f := range folders {
+		roots[f.ID] = f.Path
+	}
+	return roots, nil
+}
+
+func (s *Server) document(r *http.Request) (any, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := params(r); err != nil {
+		return nil, err
+	}
+	d, err := s.cfg.Index.Document(r.Context(), document.ID(id))
+	if err != nil {
+		return nil, fmt.Errorf("document %d: %w", id, err)
+	}
+	roots, err := s.roots(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return Document{Document: d, Folder: roots[d.FolderID]}, nil
+}
+
+func (s *Server) engine(r *http.Request) (any, error) {
+	if _, err := params(r); err != nil {
+		return nil, err
+	}
+	return s.cfg.Engine.Snapshot(), nil
+}
+
+// engineAction steers the engine and answers with where it stands then.
+func (s *Server) engineAction(do func(context.Context) error) action {
+	return func(r *http.Request) (any, error) {
+		if err := noBody(r); err != nil {
+			return nil, err
+		}
+		if err := do(r.Context()); err != nil {
+			return nil, err
+		}
+		return s.cfg.Engine.Snapshot(), nil
+	}
+}
+
+// Numbers of lines of GET engine/logs.
+const (
+	defaultLines = 100
+	maxLines     = 10000
+)
+
+func (s *Server) engineLogs(r *http.Request) (any, error) {
+	values, err := params(r, "lines")
+	if err != nil {
+		return nil, err
+	}
+	n, err := number(values, "lines", 1, maxLines, defaultLines)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := s.cfg.Engine.LogTail(n)
+	if err != nil {
+		return nil, fmt.Errorf("read engine log: %w", err)
+	}
+	return lines(tail), nil
+}
+
+func (s *Server) settings(r *http.Request) (any, error) {
+	if _, err := params(r); err != nil {
+		return nil, err
+	}
+	v := s.cfg.Settings()
+	v.Settings = append([]Setting{}, v.Settings...)
+	return v, nil
+}

@@ -1,0 +1,210 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/search"
+)
+
+// ErrNotRunning means that no app listens on the socket.
+var ErrNotRunning = errors.New("no Ondol is running here; start one with `ondol serve`")
+
+// Client calls a running app. Errors are ErrNotRunning, an *Error of the API,
+// or of the transport. How long a call may take is its context's to say.
+type Client struct {
+	http *http.Client
+	base string
+}
+
+// NewClient calls the app whose control socket is at path; it connects on the first call.
+func NewClient(path string) *Client {
+	dialer := net.Dialer{Timeout: probeTime}
+	return &Client{
+		http: &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", path)
+			},
+			MaxIdleConns:    2,
+			IdleConnTimeout: 30 * time.Second,
+		}},
+		base: "http://localhost" + Prefix, // the host is for form: the socket decides
+	}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Status is the snapshot of everything.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, "GET", "status", nil)
+}
+
+// Folders lists the watched folders with their ledgers.
+func (c *Client) Folders(ctx context.Context) ([]document.Folder, error) {
+	list, err := call[Folders](ctx, c, "GET", "folders", nil)
+	return list.Folders, err
+}
+
+// AddFolder watches the folder at an absolute path.
+func (c *Client) AddFolder(ctx context.Context, path string) (document.Folder, error) {
+	return call[document.Folder](ctx, c, "POST", "folders", AddFolder{Path: path})
+}
+
+// RemoveFolder forgets a folder and what was indexed of it; its files stay.
+func (c *Client) RemoveFolder(ctx context.Context, id document.FolderID) error {
+	_, err := c.do(ctx, "DELETE", "folders/"+decimal(int64(id)), nil)
+	return err
+}
+
+// RescanFolder asks for a scan; it does not wait for its end.
+func (c *Client) RescanFolder(ctx context.Context, id document.FolderID) error {
+	_, err := c.do(ctx, "POST", "folders/"+decimal(int64(id))+"/rescan", nil)
+	return err
+}
+
+// Search answers a query.
+func (c *Client) Search(ctx context.Context, req search.Request) (search.Reply, error) {
+	return call[search.Reply](ctx, c, "POST", "search", req)
+}
+
+// Documents is one page; Documents.Next leads to the following one.
+func (c *Client) Documents(ctx context.Context, q DocumentsQuery) (Documents, error) {
+	values := url.Values{}
+	if q.State != "" {
+		values.Set("state", q.State.String())
+	}
+	if q.Folder != 0 {
+		values.Set("folder", decimal(int64(q.Folder)))
+	}
+	if q.Cursor != "" {
+		values.Set("cursor", q.Cursor)
+	}
+	if q.Limit != 0 {
+		values.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return call[Documents](ctx, c, "GET", "documents?"+values.Encode(), nil)
+}
+
+// Document is one document.
+func (c *Client) Document(ctx context.Context, id document.ID) (Document, error) {
+	return call[Document](ctx, c, "GET", "documents/"+decimal(int64(id)), nil)
+}
+
+// RetryDocument reads and embeds a failed or skipped document again.
+func (c *Client) RetryDocument(ctx context.Context, id document.ID) error {
+	_, err := c.do(ctx, "POST", "documents/"+decimal(int64(id))+"/retry", nil)
+	return err
+}
+
+// Engine is where the engine stands.
+func (c *Client) Engine(ctx context.Context) (llamaserver.Status, error) {
+	return call[llamaserver.Status](ctx, c, "GET", "engine", nil)
+}
+
+// StartEngine starts the engine and returns at once.
+func (c *Client) StartEngine(ctx context.Context) (llamaserver.Status, error) {
+	return call[llamaserver.Status](ctx, c, "POST", "engine/start", nil)
+}
+
+// StopEngine returns when the engine has ended.
+func (c *Client) StopEngine(ctx context.Context) (llamaserver.Status, error) {
+	return call[llamaserver.Status](ctx, c, "POST", "engine/stop", nil)
+}
+
+// RestartEngine returns when the old engine has ended.
+func (c *Client) RestartEngine(ctx context.Context) (llamaserver.Status, error) {
+	return call[llamaserver.Status](ctx, c, "POST", "engine/restart", nil)
+}
+
+// EngineLogs is the last lines of the engine's log, oldest first; 0 = as many as is usual.
+func (c *Client) EngineLogs(ctx context.Context, n int) ([]string, error) {
+	path := "engine/logs"
+	if n != 0 {
+		path += "?lines=" + strconv.Itoa(n)
+	}
+	body, err := c.do(ctx, "GET", path, nil)
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"), nil
+}
+
+// Settings lists the settings in force.
+func (c *Client) Settings(ctx context.Context) (Settings, error) {
+	return call[Settings](ctx, c, "GET", "settings", nil)
+}
+
+func decimal(id int64) string { return strconv.FormatInt(id, 10) }
+
+// call does a request and reads its JSON reply.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	var v T
+	raw, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, fmt.Errorf("read reply of %s: %w", path, err)
+	}
+	return v, nil
+}
+
+// do sends body as JSON, when there is one, and returns the reply's body.
+func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	var send io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("write request of %s: %w", path, err)
+		}
+		send = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, send)
+	if err != nil {
+		return nil, fmt.Errorf("make request of %s: %w", path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("call the running app: %w", err)
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read reply of %s: %w", path, err)
+	}
+	if resp.StatusCode >= 300 {
+		return nil, readError(resp.StatusCode, reply)
+	}
+	return reply, nil
+}
+
+// readError turns an error reply into an *Error, also one that no app of ours wrote.
+func readError(status int, reply []byte) error {
+	var body errorBody
+	if json.Unmarshal(reply, &body) != nil || body.Error == nil || body.Error.Code == "" {
+		return &Error{Status: status, Code: CodeInternal, Message: "the app answered with status " + strconv.Itoa(status),
+			Remedy: "its version may differ from this command's: end it and start it again"}
+	}
+	body.Error.Status = status
+	return body.Error
+}

@@ -1,0 +1,101 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/search"
+)
+
+// Engine is the supervisor. Start returns at once; Stop and Restart return
+// when the old process has ended.
+type Engine interface {
+	Snapshot() llamaserver.Status
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Restart(ctx context.Context) error
+	// LogTail returns the last lines of the engine's log, oldest first.
+	LogTail(lines int) ([]string, error)
+}
+
+// Indexer works on the watched folders.
+type Indexer interface {
+	Add(ctx context.Context, path string) (document.Folder, error)
+	Remove(ctx context.Context, id document.FolderID) error
+	Rescan(ctx context.Context, id document.FolderID) error
+	Retry(ctx context.Context, id document.ID) error
+	Counters() Counters
+}
+
+// Index is what is stored. An id that does not exist is document.ErrNotFound.
+type Index interface {
+	Folders(ctx context.Context) ([]document.Folder, error)
+	Documents(ctx context.Context, q document.DocumentQuery) ([]document.Document, error)
+	Document(ctx context.Context, id document.ID) (document.Document, error)
+}
+
+// Searcher answers searches.
+type Searcher interface {
+	Search(ctx context.Context, req search.Request) (search.Reply, error)
+}
+
+// Gate tells how the engine's queue stands.
+type Gate interface{ Stats() admission.Stats }
+
+// DefaultGrace is how long requests under way may go on after Run was told to stop.
+const DefaultGrace = 3 * time.Second
+
+// Config is what a Server is built from. Everything but Grace is required.
+type Config struct {
+	Version  string
+	Socket   string // absolute path of the unix socket
+	Endpoint func() string
+	Engine   Engine
+	Gate     Gate
+	Validity func() Validity
+	Indexer  Indexer
+	Index    Index
+	Search   Searcher
+	Settings func() Settings
+	Grace    time.Duration // 0 = DefaultGrace
+	Logger   *slog.Logger
+}
+
+// Server answers the control API. Its fields do not change after New, but for
+// the listener, which Listen sets before Run reads it.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+
+	mu       sync.Mutex // guards listener
+	listener net.Listener
+}
+
+// New checks cfg and builds the routes; it opens nothing.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Socket == "":
+		return nil, errors.New("control needs the path of its socket")
+	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Validity == nil, cfg.Indexer == nil,
+		cfg.Index == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
+		return nil, errors.New("control needs every part of its Config")
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = DefaultGrace
+	}
+	s := &Server{cfg: cfg}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// Handler is the whole API. It trusts its caller: whoever serves it elsewhere
+// than on the socket checks Host, Origin and token first.
+func (s *Server) Handler() http.Handler { return s.mux }

@@ -1,0 +1,431 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var day = time.Date(2026, 4, 10, 9, 30, 0, 0, time.UTC)
+
+// parts is every part that control needs: fakes that remember what they were
+// asked and fail with err when it is set.
+type parts struct {
+	err     error
+	asked   []string
+	status  llamaserver.Status
+	list    []document.Folder
+	docs    []document.Document
+	query   document.DocumentQuery
+	log     []string
+	request search.Request
+	hold    func(ctx context.Context) // called by Search
+}
+
+func newParts() *parts {
+	return &parts{
+		status: llamaserver.Status{State: llamaserver.Ready, Cause: llamaserver.CauseProgress, Since: day, PID: 42, Flags: []string{"-ngl", "34"}},
+		list: []document.Folder{
+			{ID: 1, Path: "/home/a", State: document.FolderWatching, LastScan: day, Added: day,
+				Counts: document.Counts{Found: 5, Indexed: 3, Skipped: 1, Pending: 1, Chunks: 9, Reasons: map[document.Reason]int64{"binary": 1}}},
+			{ID: 2, Path: "/home/b", State: document.FolderWatching, LastScan: day.Add(time.Hour), Added: day,
+				Counts: document.Counts{Found: 2, Indexed: 2, Chunks: 4}},
+		},
+		docs: []document.Document{
+			{ID: 3, FolderID: 1, Path: "a.md", Kind: "markdown", Size: 10, Modified: day, State: document.Indexed, Chunks: 2},
+			{ID: 5, FolderID: 2, Path: "b.txt", Kind: "text", Size: 20, Modified: day, State: document.Failed, Reason: "unreadable", RetryAt: day},
+			{ID: 9, FolderID: 1, Path: "예산안.txt", Kind: "text", Size: 30, Modified: day, State: document.Found},
+		},
+		log: []string{"one", "two", "three"},
+	}
+}
+
+func (p *parts) note(format string, args ...any) error {
+	p.asked = append(p.asked, fmt.Sprintf(format, args...))
+	return p.err
+}
+
+func (p *parts) Snapshot() llamaserver.Status        { return p.status }
+func (p *parts) Start(context.Context) error         { return p.note("start") }
+func (p *parts) Stop(context.Context) error          { return p.note("stop") }
+func (p *parts) Restart(context.Context) error       { return p.note("restart") }
+func (p *parts) LogTail(lines int) ([]string, error) { return p.log, p.note("log %d", lines) }
+func (p *parts) Counters() control.Counters {
+	return control.Counters{EmbeddedChunks: 13, ReusedChunks: 4}
+}
+func (p *parts) Stats() admission.Stats {
+	return admission.Stats{Executing: 1, Waiting: 2, Totals: map[admission.Outcome]uint64{admission.Served: 3}}
+}
+func (p *parts) Remove(_ context.Context, id document.FolderID) error { return p.note("remove %d", id) }
+func (p *parts) Rescan(_ context.Context, id document.FolderID) error { return p.note("rescan %d", id) }
+func (p *parts) Retry(_ context.Context, id document.ID) error        { return p.note("retry %d", id) }
+
+func (p *parts) Add(_ context.Context, path string) (document.Folder, error) {
+	return document.Folder{ID: 7, Path: path, State: document.FolderScanning, Added: day}, p.note("add %s", path)
+}
+
+func (p *parts) Folders(context.Context) ([]document.Folder, error) { return p.list, p.err }
+
+func (p *parts) Documents(_ context.Context, q document.DocumentQuery) ([]document.Document, error) {
+	p.query = q
+	var page []document.Document
+	for _, d := range p.docs {
+		if d.ID > q.After && len(page) < q.Limit {
+			page = append(page, d)
+		}
+	}
+	return page, p.err
+}
+
+func (p *parts) Document(_ context.Context, id document.ID) (document.Document, error) {
+	for _, d := range p.docs {
+		if d.ID == id {
+			return d, p.err
+		}
+	}
+	return document.Document{}, document.ErrNotFound
+}
+
+func (p *parts) Search(ctx context.Context, req search.Request) (search.Reply, error) {
+	p.request = req
+	if p.hold != nil {
+		p.hold(ctx)
+	}
+	return search.Reply{}, p.err
+}
+
+func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server {
+	t.Helper()
+	cfg := control.Config{
+		Version:  "1.2.3",
+		Socket:   filepath.Join(shortDir(t), "control.sock"),
+		Endpoint: func() string { return "http://127.0.0.1:7434/v1" },
+		Engine:   p,
+		Gate:     p,
+		Validity: func() control.Validity {
+			return control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}}
+		},
+		Indexer: p,
+		Index:   p,
+		Search:  p,
+		Settings: func() control.Settings {
+			return control.Settings{File: "/home/settings.toml", Settings: []control.Setting{{Key: "admission.executing", Value: "2", Default: "2", Source: "default", Unit: "requests"}}}
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := control.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shortDir is a folder whose name leaves room for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func call(s *control.Server, method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "/ondol/v1/"+path, strings.NewReader(body))
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// golden compares status, the headers that matter and the indented body.
+func golden(t *testing.T, name string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d\n", w.Code)
+	for _, n := range []string{"Allow", "Content-Type", "Retry-After"} {
+		if v := w.Header().Get(n); v != "" {
+			fmt.Fprintf(&b, "%s: %s\n", n, v)
+		}
+	}
+	b.WriteString("\n")
+	var v any
+	if json.Unmarshal(w.Body.Bytes(), &v) == nil {
+		pretty, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(pretty)
+		b.WriteString("\n")
+	} else {
+		b.WriteString(w.Body.String())
+	}
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run with -update to write it)", err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+		asked                    string // of the parts, joined by ", "
+	}{
+		{"folders", "GET", "folders", "", 200, ""},
+		{"add_folder", "POST", "folders", `{"path":"/home/c/../d/"}`, 200, "add /home/d"},
+		{"remove_folder", "DELETE", "folders/2", "", 204, "remove 2"},
+		{"rescan_folder", "POST", "folders/2/rescan", "", 204, "rescan 2"},
+		{"documents", "GET", "documents", "", 200, ""},
+		{"document", "GET", "documents/9", "", 200, ""},
+		{"retry_document", "POST", "documents/5/retry", "", 204, "retry 5"},
+		{"engine", "GET", "engine", "", 200, ""},
+		{"engine_start", "POST", "engine/start", "", 200, "start"},
+		{"engine_stop", "POST", "engine/stop", "", 200, "stop"},
+		{"engine_restart", "POST", "engine/restart", "", 200, "restart"},
+		{"engine_logs", "GET", "engine/logs?lines=3", "", 200, "log 3"},
+		{"engine_logs_default", "GET", "engine/logs", "", 200, "log 100"},
+		{"settings", "GET", "settings", "", 200, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newParts()
+			w := call(setup(t, p, nil), tt.method, tt.path, tt.body)
+			if w.Code != tt.status {
+				t.Errorf("status = %d, want %d: %s", w.Code, tt.status, w.Body)
+			}
+			if got := strings.Join(p.asked, ", "); got != tt.asked {
+				t.Errorf("asked %q, want %q", got, tt.asked)
+			}
+			golden(t, tt.name, w)
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	get := func(p *parts) control.Status {
+		t.Helper()
+		w := call(setup(t, p, nil), "GET", "status", "")
+		var status control.Status
+		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 200 {
+			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+		}
+		return status
+	}
+	later := day.Add(time.Hour)
+	p := newParts()
+	want := control.Status{
+		Version: "1.2.3", Endpoint: "http://127.0.0.1:7434/v1",
+		Engine: p.status, Admission: p.Stats(),
+		Validity: control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}},
+		Index: control.IndexStatus{
+			Counts:  document.Counts{Found: 7, Indexed: 5, Skipped: 1, Pending: 1, Chunks: 13, Reasons: map[document.Reason]int64{"binary": 1}},
+			Folders: 2, LastScan: &later, Counters: control.Counters{EmbeddedChunks: 13, ReusedChunks: 4},
+		},
+		Problems: []control.Problem{},
+	}
+	if diff := cmp.Diff(want, get(p)); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+
+	p.status.State, p.status.Cause = llamaserver.Failed, llamaserver.CauseBudget
+	p.status.LastError = &llamaserver.Problem{Code: llamaserver.CodeCrash, Message: "it ended", Remedy: llamaserver.RemedyLog}
+	p.list[0].State, p.list[0].Reason = document.FolderOffline, "missing"
+	p.list[1].Counts.Failed, p.list[1].Counts.Indexed = 1, 1
+	wantProblems := []control.Problem{
+		{Code: "engine_failed", Severity: control.SeverityError, Since: &day,
+			Args: map[string]string{"cause": "budget_spent", "problem": "crash", "detail": "it ended", "remedy": "read_log"}},
+		{Code: "folder_offline", Severity: control.SeverityWarning, Args: map[string]string{"path": "/home/a", "reason": "missing"}},
+		{Code: "documents_failed", Severity: control.SeverityWarning, Args: map[string]string{"path": "/home/b", "count": "1"}},
+	}
+	if diff := cmp.Diff(wantProblems, get(p).Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if got := get(&parts{}); got.Index.LastScan != nil || got.Problems == nil {
+		t.Errorf("status of an empty index = %+v", got)
+	}
+}
+
+func TestPages(t *testing.T) {
+	p := newParts()
+	s := setup(t, p, nil)
+	var ids []document.ID
+	path := "documents?limit=2&state=failed&folder=1"
+	for range 3 {
+		w := call(s, "GET", path, "")
+		var page control.Documents
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil {
+			t.Fatalf("%s: %v", w.Body, err)
+		}
+		for _, d := range page.Documents {
+			ids = append(ids, d.ID)
+		}
+		if p.query.State != document.Failed || p.query.Folder != 1 || p.query.Limit != 3 {
+			t.Errorf("query = %+v", p.query)
+		}
+		if page.Next == "" {
+			break
+		}
+		path = "documents?limit=2&state=failed&folder=1&cursor=" + page.Next
+	}
+	if diff := cmp.Diff([]document.ID{3, 5, 9}, ids); diff != "" {
+		t.Errorf("ids over all pages (-want +got):\n%s", diff)
+	}
+	// Exactly a page: no empty page follows.
+	var page control.Documents
+	if err := json.Unmarshal(call(s, "GET", "documents?limit=3", "").Body.Bytes(), &page); err != nil || len(page.Documents) != 3 || page.Next != "" {
+		t.Errorf("page = %+v, %v", page, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+		code, says               string
+	}{
+		{"unknown_field", "POST", "folders", `{"path":"/a","recursive":true}`, 400, "unknown_field", "recursive"},
+		{"search_unknown_field", "POST", "search", `{"query":"x","lmit":3}`, 400, "unknown_field", "lmit"},
+		{"wrong_type", "POST", "folders", `{"path":7}`, 400, "invalid_value", "path"},
+		{"trailing", "POST", "folders", `{"path":"/a"}{}`, 400, "bad_request", "follows"},
+		{"empty_body", "POST", "folders", ``, 400, "bad_request", "empty"},
+		{"cut_body", "POST", "folders", `{"path":"/a`, 400, "bad_request", "too early"},
+		{"syntax", "POST", "folders", `{path:"/a"}`, 400, "bad_request", "not valid JSON"},
+		{"too_large", "POST", "search", `{"query":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "request_too_large", "1048576"},
+		{"time", "POST", "search", `{"query":"x","after":"yesterday"}`, 400, "invalid_value", "2026-04-10T00:00:00Z"},
+		{"relative", "POST", "folders", `{"path":"notes"}`, 400, "invalid_value", "absolute path"},
+		{"no_path", "POST", "folders", `{}`, 400, "invalid_value", "absolute path"},
+		{"unknown_parameter", "GET", "documents?stat=failed", "", 400, "unknown_parameter", "stat"},
+		{"no_parameters", "GET", "status?verbose=1", "", 400, "unknown_parameter", "known here: none"},
+		{"twice", "GET", "documents?state=failed&state=found", "", 400, "invalid_value", "twice"},
+		{"state", "GET", "documents?state=broken", "", 400, "invalid_value", "found, embedding"},
+		{"folder_id", "GET", "documents?folder=x", "", 400, "invalid_value", "folder"},
+		{"cursor", "GET", "documents?cursor=abc", "", 400, "invalid_value", "cursor"},
+		{"limit", "GET", "documents?limit=1001", "", 400, "invalid_value", "1 to 1000"},
+		{"lines", "GET", "engine/logs?lines=0", "", 400, "invalid_value", "lines"},
+		{"id", "GET", "documents/abc", "", 400, "invalid_value", "id"},
+		{"id_zero", "DELETE", "folders/0", "", 400, "invalid_value", "id"},
+		{"no_such_document", "GET", "documents/4", "", 404, "not_found", "not found"},
+		{"body_where_none", "POST", "engine/stop", `{"force":true}`, 400, "bad_request", "no body"},
+		{"method", "PUT", "folders", `{}`, 405, "method_not_allowed", "GET or POST"},
+		{"route", "GET", "nowhere", "", 404, "unknown_route", "/ondol/v1/nowhere"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newParts()
+			w := call(setup(t, p, nil), tt.method, tt.path, tt.body)
+			var body struct{ Error control.Error }
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+				t.Fatalf("%q: %v", w.Body, err)
+			}
+			all := body.Error.Message + " | " + body.Error.Remedy
+			if w.Code != tt.status || body.Error.Code != tt.code || !strings.Contains(all, tt.says) {
+				t.Errorf("got %d %s %q, want %d %s with %q", w.Code, body.Error.Code, all, tt.status, tt.code, tt.says)
+			}
+			if len(p.asked) != 0 {
+				t.Errorf("asked %v", p.asked)
+			}
+			golden(t, "refused_"+tt.name, w)
+		})
+	}
+	r := httptest.NewRequest("POST", "/ondol/v1/folders", strings.NewReader(`{"path":"/a"}`))
+	r.Header.Set("Content-Type", "text/plain")
+	w := httptest.NewRecorder()
+	setup(t, newParts(), nil).Handler().ServeHTTP(w, r)
+	golden(t, "refused_media", w)
+}
+
+func TestAddFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "note.md")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(control.AddFolder{Path: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newParts()
+	w := call(setup(t, p, nil), "POST", "folders", string(body))
+	if w.Code != 400 || !strings.Contains(w.Body.String(), `"code":"not_a_folder"`) || len(p.asked) != 0 {
+		t.Errorf("got %d %s, asked %v", w.Code, w.Body, p.asked)
+	}
+}
+
+func TestErrorsOfTheParts(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		status int
+		code   string
+	}{
+		{"folder_exists", document.ErrFolderExists, 409, "folder_exists"},
+		{"folder_overlaps", &document.FolderOverlapError{Path: "/a/b", Existing: "/a", Inside: true}, 409, "folder_overlaps"},
+		{"not_found", document.ErrNotFound, 404, "not_found"},
+		{"path_not_found", &fs.PathError{Op: "stat", Path: "/a", Err: fs.ErrNotExist}, 400, "path_not_found"},
+		{"permission", &fs.PathError{Op: "open", Path: "/a", Err: fs.ErrPermission}, 403, "permission_denied"},
+		{"unavailable", &embedding.UnavailableError{State: "loading", RetryAfter: 1500 * time.Millisecond}, 503, "engine_unavailable"},
+		{"not_ready", &llamaserver.NotReadyError{State: llamaserver.Failed, RetryAfter: 4 * time.Second}, 503, "engine_unavailable"},
+		{"queue_full", &admission.RejectedError{Reason: "queue_full", RetryAfter: time.Second}, 429, "queue_full"},
+		{"search", &search.InvalidError{Field: "query", Message: "it is empty", Remedy: "type a word"}, 400, "invalid_value"},
+		{"invalid_vector", &vector.InvalidError{Problems: []vector.Problem{{Index: 0, Reason: vector.ReasonZero}}}, 502, "invalid_vector"},
+		{"stopping", admission.ErrClosed, 503, "stopping"},
+		{"internal", errors.New("disk is full"), 500, "internal_error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newParts()
+			p.err = tt.err
+			w := call(setup(t, p, nil), "POST", "folders", `{"path":"/a"}`)
+			var body struct{ Error control.Error }
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+				t.Fatalf("%q: %v", w.Body, err)
+			}
+			if w.Code != tt.status || body.Error.Code != tt.code {
+				t.Errorf("got %d %s, want %d %s", w.Code, body.Error.Code, tt.status, tt.code)
+			}
+		})
+	}
+}
+
+func TestNewNeedsEveryPart(t *testing.T) {
+	if _, err := control.New(control.Config{}); err == nil {
+		t.Error("an empty Config was taken")
+	}
+	if _, err := control.New(control.Config{Socket: "/s", Engine: newParts()}); err == nil {
+		t.Error("a Config without an index was taken")
+	}
+}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+)
+
+func (s *Server) status(r *http.Request) (any, error) {
+	if _, err := params(r); err != nil {
+		return nil, err
+	}
+	folders, err := s.cfg.Index.Folders(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("read the index's counts: %w", err)
+	}
+	engine := s.cfg.Engine.Snapshot()
+	return Status{
+		Version:   s.cfg.Version,
+		Endpoint:  s.cfg.Endpoint(),
+		Engine:    engine,
+		Admission: s.cfg.Gate.Stats(),
+		Validity:  s.cfg.Validity(),
+		Index:     indexStatus(folders, s.cfg.Indexer.Counters()),
+		Problems:  problems(engine, folders),
+	}, nil
+}
+
+// indexStatus sums the folders up. They come from one statement, so the sum
+// balances as each of them does.
+func indexStatus(folders []document.Folder, work Counters) IndexStatus {
+	status := IndexStatus{Folders: len(folders), Counters: work}
+	var last time.Time
+	for _, f := range folders {
+		status.Counts = status.Counts.Add(f.Counts)
+		if f.LastScan.After(last) {
+			last = f.LastScan
+		}
+	}
+	if !last.IsZero() {
+		status.LastScan = &last
+	}
+	return status
+}
+
+// problems derives what is wrong now from what the parts say of themselves.
+func problems(engine llamaserver.Status, folders []document.Folder) []Problem {
+	found := []Problem{}
+	switch engine.State {
+	case llamaserver.Failed:
+		found = append(found, engineProblem(engine, SeverityError))
+	case llamaserver.Degraded:
+		found = append(found, engineProblem(engine, SeverityWarning))
+	}
+	for _, f := range folders {
+		if f.State == document.FolderOffline || f.State == document.FolderDenied {
+			found = append(found, Problem{Code: "folder_" + f.State.String(), Severity: SeverityWarning,
+				Args: map[string]string{"path": f.Path, "reason": f.Reason}})
+		}
+		if f.Counts.Failed > 0 {
+			found = append(found, Problem{Code: "documents_failed", Severity: SeverityWarning,
+				Args: map[string]string{"path": f.Path, "count": strconv.FormatInt(f.Counts.Failed, 10)}})
+		}
+	}
+	return found
+}
+
+func engineProblem(engine llamaserver.Status, severity Severity) Problem {
+	since := engine.Since
+	p := Problem{Code: "engine_" + engine.State.String(), Severity: severity, Since: &since,
+		Args: map[string]string{"cause": engine.Cause.String()}}
+	if e := engine.LastError; e != nil {
+		p.Args["problem"], p.Args["detail"], p.Args["remedy"] = string(e.Code), e.Message, string(e.Remedy)
+	}
+	return p
+}

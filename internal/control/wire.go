@@ -1,0 +1,157 @@
+package control
+
+import (
+	"time"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+)
+
+// Status is the reply to GET status: one snapshot of everything.
+type Status struct {
+	Version   string             `json:"version"`
+	Endpoint  string             `json:"endpoint"` // base URL for clients, with /v1
+	Engine    llamaserver.Status `json:"engine"`
+	Admission admission.Stats    `json:"admission"`
+	Validity  Validity           `json:"validity"`
+	Index     IndexStatus        `json:"index"`
+	Problems  []Problem          `json:"problems"` // never null
+}
+
+// Validity tells of vectors that were refused since the app started.
+type Validity struct {
+	Rejected    int64      `json:"rejected"`               // vectors
+	LastAt      *time.Time `json:"last_at,omitempty"`      // nil when none was
+	LastReasons []string   `json:"last_reasons,omitempty"` // of the last refused reply
+}
+
+// IndexStatus is the ledger over all folders, and the work done since the app started.
+type IndexStatus struct {
+	Counts   document.Counts `json:"counts"`
+	Folders  int             `json:"folders"`
+	LastScan *time.Time      `json:"last_scan,omitempty"` // end of the latest complete scan of any folder
+	Counters
+}
+
+// Counters is what the indexer did since the app started.
+type Counters struct {
+	EmbeddedChunks int64 `json:"embedded_chunks"` // passages the engine embedded
+	ReusedChunks   int64 `json:"reused_chunks"`   // passages whose vector was there already
+}
+
+// Severity says how much a problem matters.
+type Severity string
+
+const (
+	SeverityWarning Severity = "warning" // something is missing, the rest works
+	SeverityError   Severity = "error"   // a part does not work
+)
+
+// String returns the severity as it stands in JSON.
+func (s Severity) String() string { return string(s) }
+
+// Problem is one thing that is wrong now. Codes and arguments, never
+// sentences: the words live in assets/locales. A problem that is over is absent.
+type Problem struct {
+	Code     string            `json:"code"`
+	Severity Severity          `json:"severity"`
+	Args     map[string]string `json:"args,omitempty"`
+	Since    *time.Time        `json:"since,omitempty"` // nil when not known
+}
+
+// Folders is the reply to GET folders.
+type Folders struct {
+	Folders []document.Folder `json:"folders"` // never null
+}
+
+// AddFolder is the body of POST folders.
+type AddFolder struct {
+	Path string `json:"path"` // absolute
+}
+
+// Document is a document with the root that its path is relative to.
+type Document struct {
+	document.Document
+	Folder string `json:"folder"` // absolute path of the watched folder
+}
+
+// Documents is one page of GET documents, in order of id.
+type Documents struct {
+	Documents []Document `json:"documents"` // never null
+	Next      string     `json:"next"`      // cursor of the next page; empty on the last one
+}
+
+// DocumentsQuery chooses documents; its fields are query parameters.
+type DocumentsQuery struct {
+	State  document.State    // empty = all
+	Folder document.FolderID // 0 = all
+	Cursor string            // Documents.Next of the page before; empty = the first page
+	Limit  int               // 1 … MaxLimit; 0 = DefaultLimit
+}
+
+// Page sizes of GET documents.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// Setting is one value of GET settings.
+type Setting struct {
+	Key     string `json:"key"`     // dotted, as in the settings file
+	Value   string `json:"value"`   // as the settings file and the command line write it
+	Default string `json:"default"` // likewise
+	Source  string `json:"source"`  // default, file, environment, flag
+	Unit    string `json:"unit,omitempty"`
+}
+
+// Settings is the reply to GET settings.
+type Settings struct {
+	File     string    `json:"file"`     // path of the settings file
+	Settings []Setting `json:"settings"` // never null
+}
+
+// Error is the error of every route, as it travels and as Client returns it.
+type Error struct {
+	Status  int    `json:"-"`       // of HTTP
+	Code    string `json:"code"`    // programs branch on it
+	Message string `json:"message"` // what is wrong, in English
+	Remedy  string `json:"remedy"`  // what helps; may be empty
+}
+
+// Error returns the message with its remedy.
+func (e *Error) Error() string {
+	if e.Remedy == "" {
+		return e.Message
+	}
+	return e.Message + "; " + e.Remedy
+}
+
+// Codes of Error.
+const (
+	CodeBadRequest        = "bad_request"
+	CodeUnknownField      = "unknown_field"
+	CodeUnknownParameter  = "unknown_parameter"
+	CodeInvalidValue      = "invalid_value"
+	CodeNotFound          = "not_found"
+	CodeUnknownRoute      = "unknown_route"
+	CodeMethodNotAllowed  = "method_not_allowed"
+	CodeUnsupportedMedia  = "unsupported_media_type"
+	CodeTooLarge          = "request_too_large"
+	CodeFolderExists      = "folder_exists"
+	CodeFolderOverlaps    = "folder_overlaps"
+	CodeNotAFolder        = "not_a_folder"
+	CodePathNotFound      = "path_not_found"
+	CodePermissionDenied  = "permission_denied"
+	CodeQueueFull         = "queue_full"
+	CodeQueueTimeout      = "queue_timeout"
+	CodeEngineUnavailable = "engine_unavailable"
+	CodeInvalidVector     = "invalid_vector"
+	CodeStopping          = "stopping"
+	CodeInternal          = "internal_error"
+)
+
+// errorBody is the envelope.
+type errorBody struct {
+	Error *Error `json:"error"`
+}

@@ -1,0 +1,76 @@
+package search
+
+import (
+	"context"
+	"sync"
+)
+
+// blank remembers the vector a model gives to a text it knows nothing of. A
+// model with a closed vocabulary, such as the starter model, has one for all
+// such texts, so that every Korean passage is "identical" to every Korean
+// query. A model that knows the script gives ordinary vectors, and nothing is
+// lost by the comparison.
+type blank struct {
+	mu          sync.Mutex
+	fingerprint string    // of vector; guarded by mu
+	vector      []float32 // of unit length; guarded by mu
+}
+
+// unknownText is no word in any language.
+const unknownText = "ㅁ"
+
+// sameVector is the cosine from which two vectors are the same but for rounding.
+const sameVector = 0.9995
+
+// embed returns the vector of a query within the configured wait, or
+// errUnknown when the model knows nothing of it.
+func (s *Searcher) embed(ctx context.Context, text string) ([]float32, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait)
+	defer cancel()
+	type answer struct {
+		vector      []float32
+		fingerprint string
+		err         error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.vector, a.fingerprint, a.err = s.cfg.Embedder.EmbedQuery(ctx, text)
+		if a.err == nil && text != unknownText && s.isBlank(ctx, a.vector, a.fingerprint) {
+			a.err = errUnknown
+		}
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.vector, a.fingerprint, a.err
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+}
+
+func (s *Searcher) isBlank(ctx context.Context, vector []float32, fingerprint string) bool {
+	s.blank.mu.Lock()
+	reference, known := s.blank.vector, s.blank.fingerprint == fingerprint
+	s.blank.mu.Unlock()
+	if !known {
+		fresh, of, err := s.cfg.Embedder.EmbedQuery(ctx, unknownText)
+		if err != nil || of != fingerprint {
+			return false // the engine is being exchanged; the next search asks again
+		}
+		reference = fresh
+		s.blank.mu.Lock()
+		s.blank.vector, s.blank.fingerprint = fresh, fingerprint
+		s.blank.mu.Unlock()
+	}
+	return len(reference) == len(vector) && dot(reference, vector) > sameVector
+}
+
+// dot is the cosine of two vectors of unit length.
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}

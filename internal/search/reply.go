@@ -1,0 +1,109 @@
+package search
+
+import (
+	"time"
+
+	"github.com/ondol-app/ondol/internal/document"
+)
+
+// Degradation names what an answer had to do without. Codes, never sentences.
+type Degradation string
+
+const (
+	// EngineUnavailable: no vector for the query within the wait; words alone.
+	EngineUnavailable Degradation = "engine_unavailable"
+	// VectorsPending: part of the index has no vectors yet; it is found by word only.
+	VectorsPending Degradation = "vectors_pending"
+	// QueryUnknown: the model knows no word of the query, so its vector says nothing.
+	QueryUnknown Degradation = "query_unknown_to_model"
+	// TermsDropped: the query has more words than can be looked up at once.
+	TermsDropped Degradation = "terms_dropped"
+	// RerankUnavailable: reranking was asked for and there is no reranker.
+	RerankUnavailable Degradation = "rerank_unavailable"
+)
+
+// Reply is the answer to a Request, as it stands on the wire.
+type Reply struct {
+	Results    []Result      `json:"results"`     // best first, one a document; empty when there is no evidence
+	Evidence   Evidence      `json:"evidence"`    // whether Results answer the query
+	NearMisses []Result      `json:"near_misses"` // the closest of what is no evidence; empty when there is evidence
+	Index      Index         `json:"index"`
+	Timings    Timings       `json:"timings_ms"`
+	Degraded   []Degradation `json:"degraded"`
+}
+
+// Result is one document with its best passage.
+type Result struct {
+	Document document.ID      `json:"document"`
+	Path     string           `json:"path"`  // absolute
+	Title    string           `json:"title"` // its own, or the file's name without extension
+	Kind     document.Kind    `json:"kind"`
+	Modified time.Time        `json:"modified"`
+	Location Location         `json:"location"`
+	Snippet  Snippet          `json:"snippet"`
+	Score    float64          `json:"score"`           // 0 … 1, comparable across queries of one mode and model
+	Stale    bool             `json:"stale,omitempty"` // the file has changed since; a new version is on its way into the index
+	State    document.State   `json:"state"`           // of the document: "indexed", or "embedding" while vectors are missing
+	Chunk    document.ChunkID `json:"chunk"`           // the passage
+	Explain  *Explain         `json:"explain,omitempty"`
+}
+
+// Location is where in the document the passage stands.
+type Location struct {
+	Lines   []int  `json:"lines,omitempty"`   // first and last, 1-based
+	Heading string `json:"heading,omitempty"` // path of headings
+}
+
+// Snippet is a short piece of the passage.
+type Snippet struct {
+	Text  string   `json:"text"`
+	Marks [][2]int `json:"marks"` // byte offsets into Text, [start, end), ascending, apart; what matched
+}
+
+// Evidence says whether anything in the index answers the query.
+type Evidence struct {
+	Found  bool   `json:"found"`
+	Reason Reason `json:"reason"`
+}
+
+// Reason is the signal behind Evidence.
+type Reason string
+
+const (
+	ReasonPhrase     Reason = "phrase"      // the quoted phrase stands there
+	ReasonWords      Reason = "words"       // enough of the query's rare words stand there together
+	ReasonMeaning    Reason = "meaning"     // a passage is nearer than chance allows for this model
+	ReasonNoPhrase   Reason = "no_phrase"   // nothing holds the quoted phrase
+	ReasonWeak       Reason = "weak"        // only common words or distant passages
+	ReasonNothing    Reason = "nothing"     // no passage at all
+	ReasonEmptyIndex Reason = "empty_index" // nothing is indexed yet
+)
+
+// Index is the state of the index that was searched.
+type Index struct {
+	Pending      int64     `json:"pending"`            // documents on their way
+	LastScan     time.Time `json:"last_scan,omitzero"` // the oldest of the folders' last complete scans
+	StaleRemoved int       `json:"stale_removed"`      // hits left out because their file is gone
+}
+
+// Timings are milliseconds by stage. Embed and the two lists overlap.
+type Timings struct {
+	Embed    float64 `json:"embed"`
+	Lexical  float64 `json:"lexical"`
+	Semantic float64 `json:"semantic"`
+	Passages float64 `json:"passages"` // reading, checking files, snippets
+	Total    float64 `json:"total"`
+}
+
+// Explain shows how a result came by its score.
+type Explain struct {
+	LexicalRank  int      `json:"lexical_rank,omitempty"` // among documents, from 1; 0 for absent
+	SemanticRank int      `json:"semantic_rank,omitempty"`
+	BM25         float64  `json:"bm25"`
+	Coverage     float64  `json:"coverage"`         // share of the query's word weight that stands in the passage, 0 … 1
+	Cosine       *float64 `json:"cosine,omitempty"` // raw; absent when the passage is not among the nearest
+	Words        float64  `json:"words"`            // what each side puts into the score
+	Meaning      float64  `json:"meaning"`
+	Matched      []string `json:"matched,omitempty"` // terms of the query
+	Fingerprint  string   `json:"fingerprint,omitempty"`
+}

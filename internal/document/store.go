@@ -1,0 +1,75 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrFolderExists is returned when a folder is added a second time.
+var ErrFolderExists = errors.New("folder is already watched")
+
+// ErrNotFound is returned when no folder or document has the given id.
+var ErrNotFound = errors.New("not found in the index")
+
+// FolderOverlapError is returned when a folder to be added lies inside a
+// watched one or around it: each file belongs to exactly one folder.
+type FolderOverlapError struct {
+	Path     string // the folder to be added
+	Existing string // the watched folder it collides with
+	Inside   bool   // Path lies inside Existing; otherwise Existing lies inside Path
+}
+
+func (e *FolderOverlapError) Error() string {
+	if e.Inside {
+		return fmt.Sprintf("%s lies inside %s, which is already watched: it is searchable through that folder", e.Path, e.Existing)
+	}
+	return fmt.Sprintf("%s contains %s, which is already watched: remove that folder first, its files will not be embedded again", e.Path, e.Existing)
+}
+
+// Known is what the index remembers of a file, for comparison with a scan.
+type Known struct {
+	ID    ID
+	File  File // as of the scan or the read that was recorded last
+	State State
+	Hash  Hash // SHA-256 of the raw bytes that were read last; empty when never read
+}
+
+// Change pairs a known document with a new look at its file.
+type Change struct {
+	ID   ID
+	File File
+}
+
+// Changes is the outcome of one scan. Each document appears at most once.
+type Changes struct {
+	Found   []File   // files not known yet; they become documents in state Found
+	Changed []Change // content may differ; they go back to Found, the old text stays searchable until it is replaced
+	Moved   []Change // same content under another path; id, state, chunks and vectors are kept
+	Touched []Change // same path, same content; only size, time and file id are recorded
+	Gone    []ID     // no longer there; the documents and their text are removed
+}
+
+// Empty reports whether there is nothing to apply.
+func (c Changes) Empty() bool {
+	return len(c.Found)+len(c.Changed)+len(c.Moved)+len(c.Touched)+len(c.Gone) == 0
+}
+
+// Text is a document that was read and cut: everything SaveText records in one transaction.
+type Text struct {
+	Hash        Hash    // SHA-256 of the raw bytes
+	Title       string  // NFC; may be empty
+	Kind        Kind    // never empty
+	Language    string  // programming language, for code
+	File        File    // as of the moment of reading; its Path is not used
+	Chunks      []Chunk // in reading order, Ordinal 0 … n-1; at least one
+	Fingerprint string  // of the vectors that are wanted now; empty when no engine is known yet
+}
+
+// Space is one set of comparable vectors in the index.
+type Space struct {
+	Fingerprint string // what made the vectors
+	Dim         int    // components of each
+	Vectors     int64  // how many texts have one
+	Created     time.Time
+}

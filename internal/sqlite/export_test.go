@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Token is what a test sees of one token.
+type Token struct {
+	Text                 string
+	Position, Start, End int
+}
+
+// Cut cuts text as the index does.
+func (db *DB) Cut(ctx context.Context, text string, query bool) ([]Token, error) {
+	var all []Token
+	err := db.view(ctx, func(tx *tx) error {
+		tokens, err := tx.cut(text, query)
+		for _, t := range tokens {
+			all = append(all, Token{t.text, t.position, t.start, t.end})
+		}
+		return err
+	})
+	return all, err
+}
+
+// Raw is the writer's connection, for tests that damage or inspect the file.
+func (db *DB) Raw() *sql.DB { return db.write }
+
+// Readers is the pool of readers.
+func (db *DB) Readers() *sql.DB { return db.read }

@@ -1,0 +1,245 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/metrics"
+)
+
+// Ticket names one request; the owner of the policy chooses it and never uses
+// one twice.
+type Ticket uint64
+
+// Verdict is what a decision says.
+type Verdict string
+
+const (
+	Granted Verdict = "granted"
+	Refused Verdict = "refused"
+)
+
+// Decision is what follows from an event for one request. The owner must act
+// on each of them, in order.
+type Decision struct {
+	Ticket  Ticket
+	Verdict Verdict
+	// Set when refused.
+	Reason     Outcome
+	RetryAfter time.Duration
+}
+
+type waiter struct {
+	ticket  Ticket
+	arrived time.Time
+}
+
+type holder struct {
+	lane     Lane
+	since    time.Time // when granted
+	draining bool
+}
+
+// Policy is the state machine of one gate. Every method that tells it of an
+// event takes the time of it, which must not run backwards, and returns the
+// decisions that follow. It is not safe for concurrent use: one goroutine
+// owns it.
+//
+// Invariants between events: a client waits only while every permit is taken;
+// background work waits only while every permit is taken, a client waits, or
+// Limits.Background is used up; clients and background are in arrival order.
+type Policy struct {
+	limits     Limits
+	clients    []waiter
+	background []waiter
+	holders    map[Ticket]*holder
+	ofLane     map[Lane]int // holders by lane
+
+	service serviceTime
+	totals  map[Outcome]uint64
+	waits   *metrics.Histogram // of granted clients
+	holds   *metrics.Histogram // of released permits that were used, draining included
+}
+
+// NewPolicy makes an idle policy. The limits must be valid.
+func NewPolicy(limits Limits) *Policy {
+	p := &Policy{
+		limits:  limits,
+		holders: make(map[Ticket]*holder),
+		ofLane:  make(map[Lane]int),
+		totals:  make(map[Outcome]uint64),
+		waits:   metrics.NewHistogram(metrics.DurationBounds()),
+		holds:   metrics.NewHistogram(metrics.DurationBounds()),
+	}
+	for _, outcome := range Outcomes() {
+		p.totals[outcome] = 0
+	}
+	return p
+}
+
+// Arrive puts a new request in its lane. The decisions may concern itself: it
+// is granted or refused at once, or else it waits.
+func (p *Policy) Arrive(now time.Time, ticket Ticket, lane Lane) []Decision {
+	// Whoever has waited too long leaves first: its place may be the one.
+	decisions := p.expire(now)
+	switch {
+	case lane == LaneBackground:
+		p.background = append(p.background, waiter{ticket, now})
+	case len(p.clients) < p.limits.Waiting || p.free() > 0 && len(p.clients) == 0:
+		p.clients = append(p.clients, waiter{ticket, now})
+	default:
+		return append(decisions, p.refuse(now, ticket, QueueFull))
+	}
+	return p.grant(now, decisions)
+}
+
+// Leave says that the caller is gone and will not use a permit: it stops
+// waiting, or the permit it was granted but never took comes back unused.
+func (p *Policy) Leave(now time.Time, ticket Ticket) []Decision {
+	decisions := p.expire(now)
+	same := func(w waiter) bool { return w.ticket == ticket }
+	before := len(p.clients) + len(p.background)
+	p.clients = slices.DeleteFunc(p.clients, same)
+	p.background = slices.DeleteFunc(p.background, same)
+	if len(p.clients)+len(p.background) < before || p.drop(ticket) != nil {
+		p.totals[CancelledWaiting]++
+	}
+	return p.grant(now, decisions)
+}
+
+// Drain says that the caller of a granted request is gone while the engine
+// still works on it: the permit stays taken.
+func (p *Policy) Drain(ticket Ticket) {
+	if h := p.holders[ticket]; h != nil {
+		h.draining = true
+	}
+}
+
+// Release gives a permit back. A ticket that holds none is ignored.
+func (p *Policy) Release(now time.Time, ticket Ticket, outcome Outcome) []Decision {
+	decisions := p.expire(now)
+	if h := p.drop(ticket); h != nil {
+		held := now.Sub(h.since)
+		p.totals[outcome]++
+		p.holds.Observe(held)
+		// An engine that is away answers quickly; that is not how long
+		// service takes.
+		if h.lane == LaneClient && outcome != EngineUnavailable {
+			p.service.observe(held)
+		}
+	}
+	return p.grant(now, decisions)
+}
+
+// Count adds a request that ended without coming to the queue.
+func (p *Policy) Count(outcome Outcome) { p.totals[outcome]++ }
+
+// SetLimits changes the limits, which must be valid.
+func (p *Policy) SetLimits(now time.Time, limits Limits) []Decision {
+	p.limits = limits
+	return p.Advance(now)
+}
+
+// Close forgets who waits and holds: the end of the gate, nothing follows.
+// The totals stay; who still waited counts as cancelled.
+func (p *Policy) Close() {
+	p.totals[CancelledWaiting] += uint64(len(p.clients) + len(p.background))
+	p.totals[CancelledExecuting] += uint64(len(p.holders))
+	p.clients, p.background = nil, nil
+	clear(p.holders)
+	clear(p.ofLane)
+}
+
+// Advance says that time has passed.
+func (p *Policy) Advance(now time.Time) []Decision {
+	return p.grant(now, p.expire(now))
+}
+
+// Wake is when Advance must be called at the latest; false = no need.
+func (p *Policy) Wake() (time.Time, bool) {
+	if len(p.clients) == 0 {
+		return time.Time{}, false
+	}
+	return p.clients[0].arrived.Add(p.limits.Wait), true
+}
+
+// Stats describes the policy at now.
+func (p *Policy) Stats(now time.Time) Stats {
+	stats := Stats{
+		Waiting:             len(p.clients),
+		BackgroundExecuting: p.ofLane[LaneBackground],
+		BackgroundWaiting:   len(p.background),
+		Limits: StatsLimits{Executing: p.limits.Executing, Waiting: p.limits.Waiting,
+			WaitMS: p.limits.Wait.Milliseconds(), Background: p.limits.Background},
+		Totals:         make(map[Outcome]uint64, len(p.totals)),
+		WaitSeconds:    p.waits.Snapshot(),
+		ServiceSeconds: p.holds.Snapshot(),
+	}
+	for _, h := range p.holders {
+		if h.draining {
+			stats.Draining++
+		} else {
+			stats.Executing++
+		}
+	}
+	if len(p.clients) > 0 {
+		stats.OldestWaitMS = now.Sub(p.clients[0].arrived).Milliseconds()
+	}
+	for outcome, count := range p.totals {
+		stats.Totals[outcome] = count
+	}
+	return stats
+}
+
+// free is how many permits are left; negative after the limit was lowered.
+func (p *Policy) free() int { return p.limits.Executing - len(p.holders) }
+
+// expire refuses the clients that have waited for Limits.Wait. They stand in
+// arrival order, so the overdue ones are in front.
+func (p *Policy) expire(now time.Time) []Decision {
+	var decisions []Decision
+	for len(p.clients) > 0 && now.Sub(p.clients[0].arrived) >= p.limits.Wait {
+		overdue := p.clients[0]
+		p.clients = slices.Delete(p.clients, 0, 1)
+		decisions = append(decisions, p.refuse(now, overdue.ticket, QueueTimeout))
+	}
+	return decisions
+}
+
+// grant gives free permits to the clients in front, and what is left to
+// background work.
+func (p *Policy) grant(now time.Time, decisions []Decision) []Decision {
+	for p.free() > 0 && len(p.clients) > 0 {
+		next := p.clients[0]
+		p.clients = slices.Delete(p.clients, 0, 1)
+		p.waits.Observe(now.Sub(next.arrived))
+		decisions = append(decisions, p.hold(now, next.ticket, LaneClient))
+	}
+	for p.free() > 0 && len(p.background) > 0 && p.ofLane[LaneBackground] < p.limits.Background {
+		next := p.background[0]
+		p.background = slices.Delete(p.background, 0, 1)
+		decisions = append(decisions, p.hold(now, next.ticket, LaneBackground))
+	}
+	return decisions
+}
+
+func (p *Policy) hold(now time.Time, ticket Ticket, lane Lane) Decision {
+	p.holders[ticket] = &holder{lane: lane, since: now}
+	p.ofLane[lane]++
+	return Decision{Ticket: ticket, Verdict: Granted}
+}
+
+// drop takes the permit of ticket back and returns what held it, or nil.
+func (p *Policy) drop(ticket Ticket) *holder {
+	h := p.holders[ticket]
+	if h != nil {
+		delete(p.holders, ticket)
+		p.ofLane[h.lane]--
+	}
+	return h
+}
+
+func (p *Policy) refuse(now time.Time, ticket Ticket, reason Outcome) Decision {
+	p.totals[reason]++
+	return Decision{Ticket: ticket, Verdict: Refused, Reason: reason, RetryAfter: p.estimate(now)}
+}

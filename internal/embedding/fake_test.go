@@ -1,0 +1,186 @@
+package embedding_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+// fakeClient is an engine in the process: one token a byte and two special
+// ones, delay for each call, faults on demand.
+type fakeClient struct {
+	delay time.Duration
+	// fault, when set, may give the n-th call (from 0) an answer of its own.
+	fault func(ctx context.Context, n int, inputs []string, good llamaclient.Reply) (llamaclient.Reply, error)
+
+	mu      sync.Mutex
+	calls   [][]string // guarded by mu
+	running int        // guarded by mu
+	most    int        // guarded by mu; highest running
+	counted []string   // guarded by mu; texts whose tokens were counted
+}
+
+func fakeVector(input string) []float32 {
+	v := []float32{1, float32(len(input)), 3, float32(sum(input))}
+	if err := vector.Normalize(v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func sum(s string) (total int) {
+	for _, b := range []byte(s) {
+		total += int(b)
+	}
+	return total
+}
+
+func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Expect) (llamaclient.Reply, error) {
+	c.mu.Lock()
+	n := len(c.calls)
+	c.calls = append(c.calls, inputs)
+	c.running++
+	c.most = max(c.most, c.running)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.running--
+		c.mu.Unlock()
+	}()
+	select {
+	case <-time.After(c.delay):
+	case <-ctx.Done():
+		return llamaclient.Reply{}, context.Cause(ctx)
+	}
+	var good llamaclient.Reply
+	for _, input := range inputs {
+		good.Vectors = append(good.Vectors, fakeVector(input))
+		good.PromptTokens += len(input) + 2
+	}
+	if c.fault != nil {
+		return c.fault(ctx, n, inputs, good)
+	}
+	return good, nil
+}
+
+func (c *fakeClient) CountTokens(_ context.Context, texts []string) ([]int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var counts []int
+	for _, text := range texts {
+		c.counted = append(c.counted, text)
+		counts = append(counts, len(text)+2)
+	}
+	return counts, nil
+}
+
+func (c *fakeClient) seen() (calls [][]string, most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls, c.most
+}
+
+// fakeEngine supervises nothing: it has an instance, or a reason why not.
+type fakeEngine struct {
+	replaceTakes time.Duration
+	replaceError error
+
+	mu       sync.Mutex
+	instance embedding.Instance // guarded by mu
+	err      error              // guarded by mu
+	replaced []uint64           // guarded by mu
+}
+
+func (e *fakeEngine) Current() (embedding.Instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.instance, e.err
+}
+
+func (e *fakeEngine) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
+}
+
+func (e *fakeEngine) Replace(ctx context.Context, generation uint64, _ string) error {
+	select {
+	case <-time.After(e.replaceTakes):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.replaced = append(e.replaced, generation)
+	return e.replaceError
+}
+
+// door is a service with its gate over a fake engine, all running.
+type door struct {
+	*embedding.Service
+	gate   *admission.Gate
+	engine *fakeEngine
+	client *fakeClient
+	stop   func() // ends the service, then the gate, and waits for both
+}
+
+func open(t testing.TB, client *fakeClient, limits admission.Limits) *door {
+	t.Helper()
+	engine := &fakeEngine{instance: embedding.Instance{
+		Generation: 7, Client: client, Model: "fake", Dim: 4, MaxTokens: 1000, BatchTokens: 4096, Fingerprint: "f1",
+	}}
+	gate, err := admission.NewGate(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := embedding.New(embedding.Config{Gate: gate, Engine: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateStop, serviceStop := run(t, gate), run(t, service)
+	return &door{service, gate, engine, client, sync.OnceFunc(func() { serviceStop(); gateStop() })}
+}
+
+func run(t testing.TB, part interface{ Run(context.Context) error }) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- part.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func client(inputs ...string) embedding.Request {
+	return embedding.Request{Lane: admission.LaneClient, Inputs: inputs}
+}
+
+// stats waits, in a bubble, until all goroutines wait.
+func (d *door) stats() admission.Stats {
+	synctest.Wait()
+	return d.gate.Stats()
+}
+
+func (d *door) wantIdle(t *testing.T) admission.Stats {
+	t.Helper()
+	stats := d.stats()
+	if stats.Executing+stats.Draining+stats.Waiting+stats.BackgroundWaiting != 0 {
+		t.Errorf("left behind: %+v", stats)
+	}
+	return stats
+}
+
+func isUnavailable(err error, state string) bool {
+	var unavailable *embedding.UnavailableError
+	return errors.As(err, &unavailable) && unavailable.State == state
+}

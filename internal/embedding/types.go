@@ -1,0 +1,92 @@
+package embedding
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/upstream"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+// Engine is the supervised engine as this package needs it.
+type Engine interface {
+	// Current is the instance to use now. An error, best an
+	// *UnavailableError, means there is none.
+	Current() (Instance, error)
+
+	// Replace ends the instance of that generation, whatever state it is in,
+	// and returns when its process is gone; at once when it is gone already.
+	Replace(ctx context.Context, generation uint64, cause string) error
+}
+
+// Client is one instance's connection; *llamaclient.Client is one.
+type Client interface {
+	Embed(ctx context.Context, inputs []string, want vector.Expect) (llamaclient.Reply, error)
+	CountTokens(ctx context.Context, texts []string) ([]int, error)
+}
+
+// Instance is one life of the engine, from ready to its end.
+type Instance struct {
+	Generation  uint64 // rises with every start
+	Client      Client
+	Model       string // name shown to clients
+	Dim         int    // components of a vector
+	MaxTokens   int    // longest input, special tokens included; 0 = not known
+	BatchTokens int    // tokens of one engine call at which it is split; 0 = by number alone
+	Fingerprint string // of model, build, flags and dimension: what makes vectors comparable
+
+	// Unnormalized says that vectors need not have norm 1. llama-server
+	// normalises unless told otherwise, so the zero value is the strict one.
+	Unnormalized bool
+}
+
+// Request is one caller's wish.
+type Request struct {
+	Lane   admission.Lane
+	Inputs []string // at least one; UTF-8
+}
+
+// Result is a valid answer.
+type Result struct {
+	Vectors     [][]float32 // in input order, each of Dim components
+	Tokens      int         // of all inputs, special tokens included
+	Model       string
+	Fingerprint string
+	Dim         int
+}
+
+// Info describes what the engine makes now.
+type Info struct {
+	Model       string
+	Dim         int
+	MaxTokens   int
+	Fingerprint string
+}
+
+// Validity tells how the replies were judged since the start.
+type Validity struct {
+	Checked     uint64          `json:"checked"`                // vectors found valid
+	Rejected    uint64          `json:"rejected"`               // replies found invalid
+	LastInvalid *time.Time      `json:"last_invalid,omitempty"` // nil = never
+	LastReasons []vector.Reason `json:"last_reasons,omitempty"` // of that reply, each once
+}
+
+// UnavailableError says that there is no engine to ask; 503 to a client.
+type UnavailableError = upstream.UnavailableError
+
+// TooLongError says that an input does not fit the engine. It is never cut.
+type TooLongError struct {
+	Index  int // in Request.Inputs
+	Tokens int // of the input, special tokens included
+	Limit  int // of the engine
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("input %d has %d tokens, the engine takes at most %d; shorten or split it", e.Index, e.Tokens, e.Limit)
+}
+
+// TimeoutError says that the engine did not answer in time; 504 to a client.
+type TimeoutError = upstream.TimeoutError

@@ -1,0 +1,48 @@
+# Ondol: everything a developer does. `make help` lists it.
+
+GO      ?= go
+GOTAGS  := sqlite_fts5
+LINT    := $(GO) tool -modfile=build/lint/go.mod staticcheck
+FUZZFOR ?= 20s
+
+export CGO_ENABLED = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build desktop run test lint bench fuzz clean distclean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
+
+setup: ## install what is missing: packages, llama-server, the starter model
+	@bash build/setup.sh
+
+build: ## build the headless program, build/bin/ondol
+	$(GO) build -trimpath -tags $(GOTAGS) -o build/bin/ondol .
+
+desktop: ## build the program with the window, build/bin/ondol-desktop
+	$(GO) build -trimpath -tags $(GOTAGS),desktop,production,webkit2_41 -o build/bin/ondol-desktop .
+
+run: setup build ## build, start, index assets/sample and show what it finds (ONCE=1: check and stop)
+	@bash build/run.sh
+
+test: setup lint ## lint, then every test with the race detector
+	$(GO) test -race -shuffle=on -timeout 30m -tags $(GOTAGS) ./...
+
+lint: ## gofmt, vet (here and for macOS), staticcheck
+	@unformatted=$$(find . \( -name node_modules -o -path ./build/deps -o -path './.?*' \) -prune -o -name '*.go' -exec gofmt -l {} +); \
+	if [ -n "$$unformatted" ]; then printf 'gofmt -w is due on:\n%s\n' "$$unformatted"; exit 1; fi
+	$(GO) vet -tags $(GOTAGS) ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -tags $(GOTAGS) ./internal/...
+	$(LINT) -tags $(GOTAGS) ./...
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...
+
+fuzz: ## fuzz every fuzz target for FUZZFOR (20s) each
+	@bash build/fuzz.sh $(FUZZFOR) $(GOTAGS)
+
+clean: ## remove what was built and the state of make run
+	rm -rf build/bin build/home
+
+distclean: clean ## also remove what make setup fetched
+	rm -rf build/deps

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/indexer"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+// engineForDoor is the supervised llama-server as the embedding door sees it.
+type engineForDoor struct {
+	server  *llamaserver.Server
+	longest int // tokens an owner allows for one input; 0 = as many as the engine
+}
+
+func (e engineForDoor) Current() (embedding.Instance, error) {
+	now, err := e.server.Current()
+	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
+		return embedding.Instance{}, &embedding.UnavailableError{State: starting.State.String(), RetryAfter: starting.RetryAfter, Err: err}
+	}
+	if err != nil {
+		return embedding.Instance{}, err
+	}
+	longest := now.MaxTokens
+	if e.longest > 0 {
+		longest = min(longest, e.longest)
+	}
+	return embedding.Instance{
+		Generation: now.Generation, Client: now.Client, Model: now.ModelName,
+		Dim: now.Dim, MaxTokens: longest, BatchTokens: now.BatchTokens, Fingerprint: now.Fingerprint,
+	}, nil
+}
+
+func (e engineForDoor) Replace(ctx context.Context, generation uint64, cause string) error {
+	return e.server.Replace(ctx, generation, cause)
+}
+
+// doorForIndexer is the background lane of the embedding door.
+type doorForIndexer struct{ door *embedding.Service }
+
+func (d doorForIndexer) Embed(ctx context.Context, texts []string) ([][]float32, string, error) {
+	result, err := d.door.Embed(ctx, embedding.Request{Lane: admission.LaneBackground, Inputs: texts})
+	if long, ok := errors.AsType[*embedding.TooLongError](err); ok {
+		return nil, "", &indexer.RefusedError{Index: long.Index, Reason: document.ReasonTooLong, Err: err}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return result.Vectors, result.Fingerprint, nil
+}
+
+func (d doorForIndexer) CountTokens(ctx context.Context, texts []string) ([]int, error) {
+	return d.door.CountTokens(ctx, texts)
+}
+
+func (d doorForIndexer) Fingerprint() (string, error) {
+	info, err := d.door.Info()
+	return info.Fingerprint, err
+}
+
+// doorForSearch embeds a query as any client's text: a person waits for it.
+type doorForSearch struct{ door *embedding.Service }
+
+func (d doorForSearch) EmbedQuery(ctx context.Context, text string) ([]float32, string, error) {
+	result, err := d.door.Embed(ctx, embedding.Request{Lane: admission.LaneClient, Inputs: []string{text}})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(result.Vectors) != 1 {
+		return nil, "", fmt.Errorf("embed query: %d vectors for one text", len(result.Vectors))
+	}
+	return result.Vectors[0], result.Fingerprint, nil
+}
+
+// indexerForControl gives the indexer the shape that the control API asks for.
+type indexerForControl struct{ *indexer.Indexer }
+
+func (i indexerForControl) Retry(ctx context.Context, id document.ID) error {
+	return i.Indexer.Retry(ctx, id)
+}
+
+func (i indexerForControl) Counters() control.Counters {
+	stats := i.Stats()
+	return control.Counters{EmbeddedChunks: stats.EmbeddedChunks, ReusedChunks: stats.ReusedChunks}
+}
+
+// validityForControl is what the door refused.
+func validityForControl(door *embedding.Service) func() control.Validity {
+	return func() control.Validity {
+		now := door.Validity()
+		v := control.Validity{Rejected: int64(now.Rejected), LastAt: now.LastInvalid}
+		for _, reason := range now.LastReasons {
+			v.LastReasons = append(v.LastReasons, string(reason))
+		}
+		return v
+	}
+}
+
+// settingsForControl lists the settings in force, as they were at the start.
+func settingsForControl(s *settings.Loaded, paths locations.Paths) func() control.Settings {
+	list := control.Settings{File: paths.Settings}
+	for _, k := range settings.Knobs() {
+		value, _ := s.Value(k.Key)
+		list.Settings = append(list.Settings, control.Setting{
+			Key: k.Key, Value: value, Default: k.DefaultText(), Source: string(s.Sources[k.Key]), Unit: k.Unit,
+		})
+	}
+	return func() control.Settings { return list }
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ondol-app/ondol/assets"
+	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+// Config is what Run needs. All fields but Window are required.
+type Config struct {
+	Version  string
+	Args     []string // without the program's name
+	Out, Err io.Writer
+	Getenv   func(string) string
+
+	// Serve runs the app until ctx ends and calls ready once it answers.
+	// *RunningError when another one has the same home.
+	Serve func(ctx context.Context, flags map[string]string, ready func(endpoint string)) error
+	// Window opens the window and returns when the app was quit; nil in a
+	// build that has none.
+	Window func(ctx context.Context) error
+	// Accept refuses settings that do not fit the engine's flags. The error is
+	// a *settings.ProblemsError.
+	Accept func(*settings.Loaded) error
+}
+
+// RunningError means that the app runs already.
+type RunningError struct{ PID string }
+
+func (e *RunningError) Error() string { return "already running as process " + e.PID }
+
+// commands is what every command shares.
+type commands struct {
+	cfg    Config
+	term   *terminal
+	asJSON bool
+}
+
+// Run does what the arguments say and returns the exit code.
+func Run(ctx context.Context, cfg Config) int {
+	words, err := assets.Speak(assets.LanguageOf(cfg.Getenv))
+	if err != nil {
+		fmt.Fprintln(cfg.Err, err)
+		return exitFailed
+	}
+	c := &commands{cfg: cfg, term: newTerminal(cfg.Out, cfg.Err, words, cfg.Getenv)}
+	root := c.root()
+	root.SetArgs(cfg.Args)
+	root.SetOut(cfg.Out)
+	root.SetErr(cfg.Err)
+	err = root.ExecuteContext(ctx)
+	// A mistake before --json must be readable by a program too.
+	c.asJSON = c.asJSON || slices.Contains(cfg.Args, "--json")
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return exitFailed // interrupted by the person who sees it: nothing to explain
+	}
+	return c.report(err)
+}
+
+// root builds the tree of commands.
+func (c *commands) root() *cobra.Command {
+	root := c.command("ondol", "app.about", func(cmd *cobra.Command, args []string) error { return c.window(cmd.Context()) })
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return c.unknown(cmd, args[0])
+	}
+	root.PersistentFlags().BoolVar(&c.asJSON, "json", false, c.term.words.Say("cli.json"))
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "help"})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{key: "error.failed", pairs: []any{"message", err}, try: cmd.CommandPath()}
+	})
+	root.SetUsageTemplate(usageTemplate)
+	root.SetHelpTemplate("{{.Short}}\n\n" + usageTemplate)
+	cobra.AddTemplateFunc("word", func(key string) string { return c.term.words.Say(key) })
+	cobra.AddTemplateFunc("more", func(path string) string { return c.term.words.Say("cli.use.more", "command", path) })
+	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.config(), c.version())
+	return root
+}
+
+// usageTemplate is cobra's, in our words and without what we do not use.
+const usageTemplate = `{{word "cli.use.usage"}}:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} COMMAND
+
+{{word "cli.use.commands"}}:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableFlags}}
+
+{{word "cli.use.flags"}}:
+{{.Flags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+{{more .CommandPath}}{{end}}
+`
+
+// command is a cobra command in our manner: errors are shown by report, the
+// description comes from the locales.
+func (c *commands) command(use, short string, run func(*cobra.Command, []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: c.term.words.Say(short), RunE: run,
+		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+	}
+	cmd.Flags().BoolP("help", "h", false, c.term.words.Say("cli.help"))
+	return cmd
+}
+
+// group is a command that only has commands below it.
+func (c *commands) group(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := c.command(use, short, func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return c.unknown(cmd, args[0])
+		}
+		return c.wants(cmd, "usage.want.command")
+	})
+	cmd.AddCommand(below...)
+	return cmd
+}
+
+// arguments checks the number of arguments; want is the sentence for what is needed.
+func (c *commands) arguments(least, most int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || (most >= 0 && len(args) > most) {
+			return c.wants(cmd, want)
+		}
+		return nil
+	}
+}
+
+func (c *commands) wants(cmd *cobra.Command, want string) error {
+	return &usageError{
+		key: "usage.arguments", pairs: []any{"command", cmd.CommandPath(), "want", c.term.words.Say(want)}, try: cmd.CommandPath(),
+	}
+}
+
+// choice refuses a flag's value that is none of the choices.
+func choice(flag, value string, choices ...string) error {
+	for _, known := range choices {
+		if value == known {
+			return nil
+		}
+	}
+	return &usageError{key: "usage.bad_value", pairs: []any{"name", flag, "value", clean(value), "want", strings.Join(choices, ", ")}}
+}
+
+// unknown refuses a command that does not exist, with the one that was
+// probably meant.
+func (c *commands) unknown(cmd *cobra.Command, name string) error {
+	e := &usageError{key: "usage.unknown_command", pairs: []any{"name", clean(name)}, try: cmd.CommandPath()}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		e.near = near[0]
+	}
+	return e
+}
+
+func (c *commands) window(ctx context.Context) error {
+	if c.cfg.Window == nil {
+		return &exitError{code: exitUsage, err: &complaint{code: "no_window", key: "window.missing"}}
+	}
+	return c.cfg.Window(ctx)
+}
+
+func (c *commands) version() *cobra.Command {
+	cmd := c.command("version", "cli.version", func(*cobra.Command, []string) error {
+		if c.asJSON {
+			return writeJSON(c.term.out, map[string]string{"version": c.cfg.Version})
+		}
+		c.term.line("ondol ", c.cfg.Version)
+		return nil
+	})
+	cmd.Args = c.arguments(0, 0, "usage.want.none")
+	return cmd
+}
+
+func (c *commands) serve() *cobra.Command {
+	texts := map[string]*string{}
+	cmd := c.command("serve", "cli.serve", func(cmd *cobra.Command, _ []string) error {
+		flags := map[string]string{}
+		for name, text := range texts {
+			if cmd.Flags().Changed(name) {
+				flags[name] = *text
+			}
+		}
+		return c.cfg.Serve(cmd.Context(), flags, func(endpoint string) {
+			if c.asJSON {
+				writeJSON(c.term.out, map[string]string{"endpoint": endpoint})
+				return
+			}
+			c.term.say("serve.ready", "endpoint", endpoint)
+			if c.term.interactive {
+				c.term.say("serve.stop")
+			}
+		})
+	})
+	cmd.Args = c.arguments(0, 0, "usage.want.none")
+	for _, k := range settings.Knobs() {
+		if k.Flag != "" {
+			texts[k.Flag] = cmd.Flags().String(k.Flag, "", c.term.words.Say("setting."+k.Key))
+		}
+	}
+	return cmd
+}
+
+// paths is where this home's files lie.
+func (c *commands) paths() (locations.Paths, error) {
+	env := locations.Current()
+	env.Getenv = c.cfg.Getenv
+	return locations.Resolve(env)
+}

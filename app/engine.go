@@ -1,0 +1,107 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+// starterModel is the file name of the model that comes with the app.
+const starterModel = "ondol-starter-en.gguf"
+
+// findModel says which model to run: the setting, else one that was put into
+// the data folder, else the one that came with the app, else that of a
+// checkout. Empty when there is none; the engine then says what helps.
+func findModel(setting string, paths locations.Paths, executable string) string {
+	if setting != "" {
+		return setting
+	}
+	var candidates, starters []string
+	entries, _ := os.ReadDir(paths.Models()) // sorted by name; no folder is no model
+	for _, entry := range entries {
+		switch path := filepath.Join(paths.Models(), entry.Name()); {
+		case isStarter(path):
+			starters = append(starters, path)
+		case filepath.Ext(path) == ".gguf": // who put it there wants it rather than the starter
+			candidates = append(candidates, path)
+		}
+	}
+	binary := filepath.Dir(executable)
+	candidates = append(append(candidates, starters...),
+		filepath.Join(binary, "..", "Resources", starterModel),      // Ondol.app/Contents/MacOS/ondol
+		filepath.Join(binary, "..", "deps", "models", starterModel), // build/bin/ondol
+	)
+	for _, path := range candidates {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}
+
+func isStarter(path string) bool { return filepath.Base(path) == starterModel }
+
+// chooseProfile is the flags to run model with: the profile that is set, else
+// the one made for the model, with the owner's own flags after it.
+func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, error) {
+	name := engine.Profile
+	if name == "" {
+		name = "standard"
+		if isStarter(model) {
+			name = "starter"
+		}
+	}
+	profile, err := llamaserver.ProfileByName(name)
+	if err != nil {
+		return llamaserver.Profile{}, err
+	}
+	profile.Flags = append(slices.Clone(profile.Flags), engine.Flags...)
+	return profile, nil
+}
+
+// trust says how far search believes a model's vectors: the family it was
+// measured for in full, any other only behind the words.
+func trust(engine func() llamaserver.Status) func(fingerprint string) search.Trust {
+	return func(fingerprint string) search.Trust {
+		now := engine()
+		name := strings.ToLower(now.Model.Name)
+		if now.Fingerprint == fingerprint && strings.HasPrefix(name, "qwen3-embedding") {
+			return search.StrongTrust()
+		}
+		return search.WeakTrust()
+	}
+}
+
+// checkCapacity refuses settings that do not hold together with the engine's flags.
+func checkCapacity(s settings.Settings, flags []string) error {
+	c := settings.Capacity{
+		Permits: s.Admission.Executing, Background: s.Admission.Background,
+		LongestInput: s.Engine.LongestInput, ChunkMax: s.Index.ChunkMax,
+		Connections: llamaclient.DefaultLimits().MaxConns,
+	}
+	if err := c.ReadFlags(flags); err != nil {
+		return err
+	}
+	return c.Check()
+}
+
+// acceptSettings is checkCapacity for settings that are not in force yet.
+func acceptSettings(l *settings.Loaded) error {
+	paths, err := locations.Resolve(locations.Current())
+	if err != nil {
+		return err
+	}
+	executable, _ := os.Executable() // without it the bundled model is just not seen
+	profile, err := chooseProfile(l.Engine, findModel(l.Engine.Model, paths, executable))
+	if err != nil {
+		return err
+	}
+	return checkCapacity(l.Settings, profile.Flags)
+}

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/logs"
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+// stopTime is how long everything together may take to end. The longest
+// single step is the engine, which is killed after its own grace of 10 s.
+const stopTime = 25 * time.Second
+
+// serve runs the app until ctx ends. flags are those of the command line, by
+// name; ready is called once when clients can connect.
+func serve(ctx context.Context, flags map[string]string, ready func(endpoint string)) (err error) {
+	paths, err := locations.Resolve(locations.Current())
+	if err != nil {
+		return err
+	}
+	loaded, err := settings.Load(settings.Config{File: paths.Settings, Getenv: os.Getenv, Flags: flags})
+	if err != nil {
+		return err
+	}
+	if err := paths.Make(); err != nil {
+		return err
+	}
+	held, err := takeLock(paths.Lock())
+	if err != nil {
+		return err
+	}
+	defer held.release()
+
+	level, err := logs.Level(loaded.Log)
+	if err != nil {
+		return err
+	}
+	logger, closer := logs.Open(logs.Config{File: paths.Log(), Mirror: os.Stderr, Level: level})
+	defer func() { err = errors.Join(err, closer.Close()) }()
+
+	a, err := wire(ctx, loaded, paths, logger)
+	if err != nil {
+		logger.Error("Start refused", "err", err)
+		return err
+	}
+	logger.Info("Ondol starts", "version", Version, "pid", os.Getpid(), "endpoint", a.endpoint())
+	ready(a.endpoint())
+	err = runStages(ctx, logger, stopTime, a.stages()...)
+	if err != nil {
+		logger.Error("Ondol ends", "err", err)
+		return fmt.Errorf("serve: %w", err)
+	}
+	logger.Info("Ondol ends")
+	return nil
+}

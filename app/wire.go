@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/chunk"
+	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/extract"
+	"github.com/ondol-app/ondol/internal/gateway"
+	"github.com/ondol-app/ondol/internal/indexer"
+	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/settings"
+	"github.com/ondol-app/ondol/internal/sqlite"
+)
+
+// parts is the app put together, ready to run. Every part is built once, in
+// the order of the fields, and knows only what wire handed to it.
+type parts struct {
+	logger  *slog.Logger
+	index   *sqlite.DB
+	engine  *llamaserver.Server
+	gate    *admission.Gate
+	door    *embedding.Service
+	indexer *indexer.Indexer
+	search  *search.Searcher
+	gateway *gateway.Gateway
+	control *control.Server
+}
+
+// wire builds the parts, opens the database and takes the two addresses, so
+// that whatever keeps the app from starting is known before anything runs.
+func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger *slog.Logger) (p *parts, err error) {
+	p = &parts{logger: logger}
+	defer func() {
+		if err != nil && p.index != nil {
+			p.index.Close()
+		}
+	}()
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find our own program: %w", err)
+	}
+	if executable, err = filepath.EvalSymlinks(executable); err != nil {
+		return nil, fmt.Errorf("find our own program: %w", err)
+	}
+	model := findModel(s.Engine.Model, paths, executable)
+	profile, err := chooseProfile(s.Engine, model)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCapacity(s.Settings, profile.Flags); err != nil {
+		return nil, err
+	}
+	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{Path: paths.Database()}); err != nil {
+		return nil, err
+	}
+	if p.engine, err = llamaserver.New(llamaserver.Config{
+		Binary: s.Engine.Server, Model: model, Profile: profile,
+		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
+		Autostart: true, Logger: logger.With("part", "engine"),
+	}); err != nil {
+		return nil, err
+	}
+	if p.gate, err = admission.NewGate(admission.Limits{
+		Executing: s.Admission.Executing, Waiting: s.Admission.Waiting,
+		Wait: s.Admission.Wait, Background: s.Admission.Background,
+	}); err != nil {
+		return nil, err
+	}
+	if p.door, err = embedding.New(embedding.Config{
+		Gate: p.gate, Engine: engineForDoor{p.engine, s.Engine.LongestInput}, Total: s.Admission.Total,
+		Logger: logger.With("part", "door"),
+	}); err != nil {
+		return nil, err
+	}
+	if p.indexer, err = indexer.New(indexer.Config{
+		Store: p.index, Embedder: doorForIndexer{p.door}, Log: logger.With("part", "indexer"),
+		DefaultIgnores: true,
+		Limits:         extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
+		ChunkSize:      chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
+		Rescan:         s.Index.Reconcile,
+	}); err != nil {
+		return nil, err
+	}
+	if p.search, err = search.New(search.Config{Store: p.index, Embedder: doorForSearch{p.door}, Trust: trust(p.engine.Snapshot)}); err != nil {
+		return nil, err
+	}
+	return p, p.surfaces(s, paths)
+}
+
+// surfaces builds what others reach the app by, and takes its addresses.
+func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) {
+	if p.gateway, err = gateway.New(gateway.Config{
+		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, Logger: p.logger.With("part", "gateway"),
+	}); err != nil {
+		return err
+	}
+	if p.control, err = control.New(control.Config{
+		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
+		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door),
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Search: p.search,
+		Settings: settingsForControl(s, paths), Logger: p.logger.With("part", "control"),
+	}); err != nil {
+		return err
+	}
+	if err := p.gateway.Listen(); err != nil {
+		return err
+	}
+	return p.control.Listen()
+}
+
+// endpoint is the base address for clients.
+func (p *parts) endpoint() string { return "http://" + p.gateway.Address() + "/v1" }
+
+// stages is the order of life: each stage may rely on those before it, and
+// ends before they do. Stop intake, drain HTTP, stop the engine, let the door
+// see its last exchanges fail, close the database.
+func (p *parts) stages() [][]service {
+	return [][]service{
+		{{"index", func(ctx context.Context) error {
+			<-ctx.Done()
+			return p.index.Close()
+		}}},
+		{{"gate", p.gate.Run}, {"door", p.door.Run}},
+		{{"engine", p.engine.Run}},
+		{{"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+	}
+}
+
+// watchEngine tells the indexer when the engine comes, goes or changes.
+func (p *parts) watchEngine(ctx context.Context) error {
+	changed, stop := p.engine.Changed()
+	defer stop()
+	for {
+		p.indexer.EngineChanged()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}

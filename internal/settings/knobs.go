@@ -1,0 +1,198 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Knob is one setting.
+type Knob struct {
+	Key     string // dotted, as in the file
+	Default any    // string, int, time.Duration or []string; its type is the knob's
+	Unit    string // of a number, as in "tokens"; empty where there is none
+	Min     int    // smallest int, or seconds of a duration
+	Max     int    // largest
+	Meaning string // one line of English for the file; the command line has its own words
+	Env     string // environment variable above the file; may be empty
+	Flag    string // command line flag above both, without dashes; may be empty
+
+	field func(*Settings) any // pointer to the field, of Default's type
+}
+
+// knobs is the one table. The order is the order shown.
+var knobs = []Knob{
+	{Key: "listen", Default: "127.0.0.1:7434", Meaning: "address of the endpoint for editors and agents; a loopback address",
+		Env: "ONDOL_LISTEN", Flag: "listen", field: func(s *Settings) any { return &s.Listen }},
+	{Key: "allowed_origins", Default: []string{}, Meaning: "web origins that may call the endpoint, such as app://obsidian.md",
+		field: func(s *Settings) any { return &s.AllowedOrigins }},
+	{Key: "aliases", Default: []string{}, Meaning: "further model names that clients may ask for, such as text-embedding-3-small",
+		field: func(s *Settings) any { return &s.Aliases }},
+	{Key: "log", Default: "info", Meaning: "least level that is logged: debug, info, warn, error",
+		Env: "ONDOL_LOG", Flag: "log", field: func(s *Settings) any { return &s.Log }},
+
+	{Key: "engine.server", Default: "", Meaning: "path of llama-server; empty means it is looked for",
+		Env: "ONDOL_LLAMA_SERVER", Flag: "llama-server", field: func(s *Settings) any { return &s.Engine.Server }},
+	{Key: "engine.model", Default: "", Meaning: "path of the model (GGUF); empty means it is looked for",
+		Env: "ONDOL_MODEL", Flag: "model", field: func(s *Settings) any { return &s.Engine.Model }},
+	{Key: "engine.profile", Default: "", Meaning: "set of engine flags: reference, standard, small, starter; empty means chosen from the model",
+		Env: "ONDOL_PROFILE", Flag: "profile", field: func(s *Settings) any { return &s.Engine.Profile }},
+	{Key: "engine.flags", Default: []string{}, Meaning: "flags of llama-server added after the profile's, so that they win",
+		field: func(s *Settings) any { return &s.Engine.Flags }},
+	{Key: "engine.longest_input", Default: 0, Unit: "tokens", Min: 0, Max: 1 << 20, Meaning: "longest input that is accepted; 0 means as long as the engine takes",
+		field: func(s *Settings) any { return &s.Engine.LongestInput }},
+
+	{Key: "admission.executing", Default: 2, Unit: "requests", Min: 1, Max: 64, Meaning: "requests the engine works on at once; at most its slots",
+		field: func(s *Settings) any { return &s.Admission.Executing }},
+	{Key: "admission.waiting", Default: 64, Unit: "requests", Min: 0, Max: 10000, Meaning: "requests that may wait; one more is refused at once",
+		field: func(s *Settings) any { return &s.Admission.Waiting }},
+	{Key: "admission.wait", Default: 120 * time.Second, Min: 1, Max: 3600, Meaning: "longest time a request waits before it is refused",
+		field: func(s *Settings) any { return &s.Admission.Wait }},
+	{Key: "admission.background", Default: 1, Unit: "requests", Min: 0, Max: 63, Meaning: "of those executing, how many indexing may hold; fewer than executing, 0 pauses indexing",
+		field: func(s *Settings) any { return &s.Admission.Background }},
+	{Key: "admission.total", Default: 300 * time.Second, Min: 1, Max: 3600, Meaning: "longest exchange with the engine, from the moment a request may execute",
+		field: func(s *Settings) any { return &s.Admission.Total }},
+
+	{Key: "index.chunk_min", Default: 400, Unit: "tokens", Min: 16, Max: 8192, Meaning: "a passage is filled up to at least this size",
+		field: func(s *Settings) any { return &s.Index.ChunkMin }},
+	{Key: "index.chunk_max", Default: 600, Unit: "tokens", Min: 16, Max: 8192, Meaning: "a passage is never longer than this",
+		field: func(s *Settings) any { return &s.Index.ChunkMax }},
+	{Key: "index.max_file", Default: 20, Unit: "MiB", Min: 1, Max: 1024, Meaning: "larger files are skipped",
+		field: func(s *Settings) any { return &s.Index.MaxFile }},
+	{Key: "index.reconcile", Default: 10 * time.Minute, Min: 10, Max: 86400, Meaning: "time between full scans, which repair what a watcher missed",
+		field: func(s *Settings) any { return &s.Index.Reconcile }},
+}
+
+// Knobs is the table of all settings; the caller may keep it.
+func Knobs() []Knob { return append([]Knob(nil), knobs...) }
+
+// Find is the knob named key.
+func Find(key string) (Knob, bool) {
+	for _, k := range knobs {
+		if k.Key == key {
+			return k, true
+		}
+	}
+	return Knob{}, false
+}
+
+// set puts a value of the file, of parse, or the default into its field. The
+// error completes "KEY = VALUE: …".
+func (k Knob) set(s *Settings, value any) error {
+	switch field := k.field(s).(type) {
+	case *string:
+		text, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("a text in quotes is needed")
+		}
+		*field = text
+	case *[]string:
+		list, err := texts(value)
+		if err != nil {
+			return err
+		}
+		*field = list
+	case *int:
+		number, ok := whole(value)
+		if !ok || number < int64(k.Min) || number > int64(k.Max) {
+			return fmt.Errorf("a whole number from %d to %d (%s) is needed", k.Min, k.Max, k.Unit)
+		}
+		*field = int(number)
+	case *time.Duration:
+		d, ok := value.(time.Duration)
+		if text, isText := value.(string); isText {
+			var err error
+			d, err = time.ParseDuration(text)
+			ok = err == nil
+		}
+		low, high := time.Duration(k.Min)*time.Second, time.Duration(k.Max)*time.Second
+		if !ok || d < low || d > high {
+			return fmt.Errorf("a time from %s to %s is needed, such as \"90s\" or \"10m\"", short(low), short(high))
+		}
+		*field = d
+	}
+	return nil
+}
+
+func whole(value any) (int64, bool) {
+	switch n := value.(type) {
+	case int:
+		return int64(n), true
+	case int64:
+		return n, n >= math.MinInt32 && n <= math.MaxInt32
+	}
+	return 0, false
+}
+
+func texts(value any) ([]string, error) {
+	switch list := value.(type) {
+	case []string:
+		return append([]string{}, list...), nil
+	case []any:
+		out := make([]string, len(list))
+		for i, item := range list {
+			text, ok := item.(string)
+			if !ok {
+				return nil, fmt.Errorf("a list of texts in quotes is needed")
+			}
+			out[i] = text
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("a list of texts is needed, such as [\"one\", \"two\"]")
+}
+
+// parse reads a value as it is written in the environment or on the command
+// line: without quotes; a list is split at commas where its items are origins
+// and at blanks where they are flags.
+func (k Knob) parse(text string) (any, error) {
+	switch k.Default.(type) {
+	case int:
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return text, nil // set says what is needed
+		}
+		return n, nil
+	case []string:
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }), nil
+	}
+	return text, nil
+}
+
+// text is the value in the form parse reads.
+func (k Knob) text(s *Settings) string {
+	switch field := k.field(s).(type) {
+	case *string:
+		return *field
+	case *int:
+		return strconv.Itoa(*field)
+	case *[]string:
+		return strings.Join(*field, " ")
+	case *time.Duration:
+		return short(*field)
+	}
+	return ""
+}
+
+// DefaultText is the default in the form of Settings.Value.
+func (k Knob) DefaultText() string {
+	var s Settings
+	if k.set(&s, k.Default) != nil {
+		return "" // Load refuses a table with such a default
+	}
+	return k.text(&s)
+}
+
+// short is a duration without zero parts: 2m, not 2m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,189 @@
+// Package settings is what an owner can change: one TOML file, the environment
+// above it, command line flags above that, checked as a set.
+//
+// Only app and the command line import it; every other part is handed plain
+// values. Knobs is the one table of names, defaults, units and meanings. Load
+// reads and checks but never writes; Set changes one value in the file,
+// atomically, and keeps the owner's comments. Nothing here starts a goroutine.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sort"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Settings are the values in force.
+type Settings struct {
+	Listen         string   // address of the endpoint, host:port
+	AllowedOrigins []string // web origins that may call the endpoint
+	Aliases        []string // further names of the engine's model
+	Log            string   // debug, info, warn, error
+
+	Engine    Engine
+	Admission Admission
+	Index     Index
+}
+
+// Engine is how llama-server is run.
+type Engine struct {
+	Server       string   // path of llama-server; empty = looked for
+	Model        string   // path of the model; empty = looked for
+	Profile      string   // name of the set of flags; empty = chosen from the model
+	Flags        []string // added after the profile's, so that they win
+	LongestInput int      // tokens; 0 = as long as the engine takes
+}
+
+// Admission bounds the work the engine is given.
+type Admission struct {
+	Executing  int           // requests at once
+	Waiting    int           // requests in the queue
+	Wait       time.Duration // longest time in the queue
+	Background int           // of Executing, those indexing may hold
+	Total      time.Duration // longest exchange with the engine, from the permit
+}
+
+// Index is how folders are read.
+type Index struct {
+	ChunkMin  int           // tokens
+	ChunkMax  int           // tokens
+	MaxFile   int           // MiB; larger files are skipped
+	Reconcile time.Duration // between full scans
+}
+
+// Source is where a value came from.
+type Source string
+
+// The sources, weakest first.
+const (
+	FromDefault Source = "default"
+	FromFile    Source = "file"
+	FromEnv     Source = "environment"
+	FromFlag    Source = "flag"
+)
+
+// Config is what Load reads from.
+type Config struct {
+	File   string                  // path of the settings file; it need not exist
+	Getenv func(key string) string // required
+	Flags  map[string]string       // by Knob.Flag; only flags that were given
+}
+
+// Loaded is the outcome of Load.
+type Loaded struct {
+	Settings
+	Sources map[string]Source // by key
+}
+
+// Load puts the sources together. The error is a *ProblemsError that names
+// everything wrong at once, or an I/O error.
+func Load(cfg Config) (*Loaded, error) {
+	data, err := os.ReadFile(cfg.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	return read(data, cfg)
+}
+
+// read is Load for the content of the settings file.
+func read(data []byte, cfg Config) (*Loaded, error) {
+	l := &Loaded{Sources: make(map[string]Source)}
+	var problems []Problem
+	for _, k := range knobs {
+		if err := k.set(&l.Settings, k.Default); err != nil {
+			return nil, fmt.Errorf("default of %s: %w", k.Key, err)
+		}
+		l.Sources[k.Key] = FromDefault
+	}
+	found, err := l.applyFile(data)
+	if err != nil {
+		return nil, fmt.Errorf("read settings %s: %w", cfg.File, err)
+	}
+	problems = append(problems, found...)
+	for _, k := range knobs {
+		if k.Env != "" {
+			if text := cfg.Getenv(k.Env); text != "" {
+				problems = append(problems, l.applyText(k, text, FromEnv, k.Env)...)
+			}
+		}
+		if text, ok := cfg.Flags[k.Flag]; ok && k.Flag != "" {
+			problems = append(problems, l.applyText(k, text, FromFlag, "--"+k.Flag)...)
+		}
+	}
+	problems = append(problems, l.Settings.check()...)
+	if len(problems) > 0 {
+		return nil, &ProblemsError{Problems: problems}
+	}
+	return l, nil
+}
+
+// applyFile takes over what the file sets. The error is of TOML's grammar and
+// carries the position.
+func (l *Loaded) applyFile(data []byte) ([]Problem, error) {
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+			row, column := at.Position()
+			return nil, fmt.Errorf("line %d, column %d: %w", row, column, err)
+		}
+		return nil, err
+	}
+	values := make(map[string]any)
+	flatten("", tree, values)
+	keys := make([]string, 0, len(values))
+	for key := range values {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	var problems []Problem
+	for _, key := range keys {
+		k, ok := Find(key)
+		if !ok {
+			problems = append(problems, unknown(key))
+			continue
+		}
+		if err := k.set(&l.Settings, values[key]); err != nil {
+			problems = append(problems, bad(key, values[key], err))
+			continue
+		}
+		l.Sources[key] = FromFile
+	}
+	return problems, nil
+}
+
+func (l *Loaded) applyText(k Knob, text string, source Source, name string) []Problem {
+	value, err := k.parse(text)
+	if err == nil {
+		err = k.set(&l.Settings, value)
+	}
+	if err != nil {
+		return []Problem{bad(name, text, err)}
+	}
+	l.Sources[k.Key] = source
+	return nil
+}
+
+// flatten turns nested tables into dotted keys.
+func flatten(prefix string, tree map[string]any, into map[string]any) {
+	for name, value := range tree {
+		if table, ok := value.(map[string]any); ok {
+			flatten(prefix+name+".", table, into)
+			continue
+		}
+		into[prefix+name] = value
+	}
+}
+
+// Value is the present value of the knob named key, as text.
+func (s *Settings) Value(key string) (string, bool) {
+	k, ok := Find(key)
+	if !ok {
+		return "", false
+	}
+	return k.text(s), true
+}

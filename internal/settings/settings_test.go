@@ -1,0 +1,239 @@
+package settings_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+func load(t *testing.T, file string, env, flags map[string]string) (*settings.Loaded, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.toml")
+	if file != "" {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return settings.Load(settings.Config{File: path, Getenv: func(k string) string { return env[k] }, Flags: flags})
+}
+
+func TestDefaultsAreTheContract(t *testing.T) {
+	got, err := load(t, "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings.Settings{
+		Listen: "127.0.0.1:7434", AllowedOrigins: []string{}, Aliases: []string{}, Log: "info",
+		Engine:    settings.Engine{Flags: []string{}},
+		Admission: settings.Admission{Executing: 2, Waiting: 64, Wait: 120 * time.Second, Background: 1, Total: 300 * time.Second},
+		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute},
+	}
+	if diff := cmp.Diff(want, got.Settings); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestOrderOfSources(t *testing.T) {
+	file := "listen = \"127.0.0.1:1\"\nlog = \"warn\"\n[engine]\nmodel = \"/file\"\nflags = [\"-t\", \"4\"]\n"
+	env := map[string]string{"ONDOL_LISTEN": "127.0.0.1:2", "ONDOL_MODEL": "/env"}
+	got, err := load(t, file, env, map[string]string{"listen": "[::1]:3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]struct {
+		value  string
+		source settings.Source
+	}{
+		"listen":          {"[::1]:3", settings.FromFlag},
+		"engine.model":    {"/env", settings.FromEnv},
+		"log":             {"warn", settings.FromFile},
+		"engine.flags":    {"-t 4", settings.FromFile},
+		"index.reconcile": {"10m", settings.FromDefault},
+	} {
+		value, ok := got.Value(key)
+		if !ok || value != want.value || got.Sources[key] != want.source {
+			t.Errorf("%s = %q from %s, want %q from %s", key, value, got.Sources[key], want.value, want.source)
+		}
+	}
+}
+
+func TestEveryProblemIsNamedAtOnce(t *testing.T) {
+	file := `
+lisen = "127.0.0.1:1"
+[admission]
+executing = "two"
+wait = "3 days"
+[index]
+chunk_min = 700
+[chunk]
+max_file = 3
+`
+	_, err := load(t, file, map[string]string{"ONDOL_LISTEN": "0.0.0.0:7434"}, nil)
+	problems, ok := errors.AsType[*settings.ProblemsError](err)
+	if !ok {
+		t.Fatalf("error is %v", err)
+	}
+	text := problems.Error()
+	for _, want := range []string{
+		"lisen is no setting; did you mean listen?",
+		"admission.executing = two: a whole number from 1 to 64 (requests) is needed",
+		`admission.wait = 3 days: a time from 1s to 1h is needed`,
+		"index.chunk_min (700) must be ≤ index.chunk_max (600); change index.chunk_min",
+		"chunk.max_file is no setting",
+		"listen = 0.0.0.0:7434: only a loopback address",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("missing %q in:\n%s", want, strings.ReplaceAll(text, "; ", "\n"))
+		}
+	}
+	if len(problems.Problems) != 6 {
+		t.Errorf("%d problems, want 6", len(problems.Problems))
+	}
+}
+
+func TestGrammarErrorsCarryTheLine(t *testing.T) {
+	_, err := load(t, "log = \"info\"\nlisten = \n", nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestListenIsLoopback(t *testing.T) {
+	for listen, want := range map[string]bool{
+		"127.0.0.1:7434": true, "[::1]:7434": true, "localhost:1": true, "127.0.0.1:0": true, "127.9.9.9:80": true,
+		"0.0.0.0:7434": false, ":7434": false, "192.168.0.2:7434": false, "127.0.0.1": false, "127.0.0.1:70000": false, "example.org:80": false,
+	} {
+		_, err := load(t, "", nil, map[string]string{"listen": listen})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}
+
+func TestSetKeepsTheRestOfTheFile(t *testing.T) {
+	tests := []struct{ name, before, key, value, after string }{
+		{"new file", "", "engine.model", `/m "1".gguf`, "[engine]\nmodel = \"/m \\\"1\\\".gguf\"\n"},
+		{"value replaced, comments kept", "# mine\nlog = 'info' # quiet\n", "log", "debug", "# mine\nlog = \"debug\" # quiet\n"},
+		{"several lines replaced", "[engine]\nflags = [\n  \"-t\", # threads\n  \"4\",\n]\nmodel = \"/m\"\n", "engine.flags", "-t 8", "[engine]\nflags = [\"-t\", \"8\"]\nmodel = \"/m\"\n"},
+		{"joins its table", "[engine]\nmodel = \"/m\" # here\n\n[index]\nmax_file = 1\n", "engine.profile", "small", "[engine]\nmodel = \"/m\" # here\nprofile = \"small\"\n\n[index]\nmax_file = 1\n"},
+		{"empty table", "[engine]", "engine.profile", "small", "[engine]\nprofile = \"small\"\n"},
+		{"top level goes before tables", "[index]\nmax_file = 1\n", "log", "warn", "log = \"warn\"\n[index]\nmax_file = 1\n"},
+		{"dotted key", "engine.model = \"/a\"\n", "engine.model", "/b", "engine.model = \"/b\"\n"},
+		{"no line break at the end", "log = \"info\"", "index.reconcile", "90s", "log = \"info\"\n\n[index]\nreconcile = \"1m30s\"\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "sub", "settings.toml")
+			if tt.before != "" {
+				if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(tt.before), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := settings.Set(path, tt.key, tt.value, nil); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.after, string(got)); diff != "" {
+				t.Errorf("file (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSetRefusesAndChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "settings.toml")
+	before := "log = \"info\"\n"
+	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	veto := errors.New("veto")
+	for _, set := range []func() error{
+		func() error { return settings.Set(path, "admission.wiating", "3", nil) },
+		func() error { return settings.Set(path, "admission.waiting", "-3", nil) },
+		func() error { return settings.Set(path, "index.chunk_min", "601", nil) },
+		func() error { return settings.Set(path, "listen", "10.0.0.1:1", nil) },
+		func() error {
+			return settings.Set(path, "log", "debug", func(*settings.Loaded) error { return veto })
+		},
+	} {
+		if set() == nil {
+			t.Error("a bad change was accepted")
+		}
+	}
+	entries, _ := os.ReadDir(dir)
+	if got, _ := os.ReadFile(path); string(got) != before || len(entries) != 1 {
+		t.Errorf("file is %q among %d entries", got, len(entries))
+	}
+}
+
+func TestCapacityChain(t *testing.T) {
+	standard := []string{"--embeddings", "-ngl", "34", "-c", "65536", "-b", "8192", "-ub", "8192", "-np", "4"}
+	base := settings.Capacity{Permits: 2, Background: 1, ChunkMax: 600, Connections: 100}
+	tests := []struct {
+		name  string
+		turn  func(*settings.Capacity)
+		extra []string
+		want  string // empty = the chain holds
+	}{
+		{name: "as delivered"},
+		{name: "permits over slots", turn: func(c *settings.Capacity) { c.Permits = 5 }, want: "admission.executing (5) must be ≤ -np (4); change admission.executing"},
+		{name: "slots under permits", extra: []string{"--parallel", "1"}, want: "admission.executing (2) must be ≤ -np (1)"},
+		{name: "indexing takes all", turn: func(c *settings.Capacity) { c.Background = 2 }, want: "admission.background (2) must be < admission.executing (2)"},
+		{name: "ubatch over batch", extra: []string{"-b", "4096"}, want: "-ub (8192) must be ≤ -b (4096); change engine.flags"},
+		{name: "batch over context", extra: []string{"--ctx-size", "4096"}, want: "-b (8192) must be ≤ -c (4096)"},
+		{name: "input over slot", turn: func(c *settings.Capacity) { c.LongestInput = 20000 }, want: "engine.longest_input (20000) must be ≤ -c / -np (16384)"},
+		{name: "input over ubatch", turn: func(c *settings.Capacity) { c.LongestInput = 9000 }, want: "engine.longest_input (9000) must be ≤ -ub (8192)"},
+		{name: "passage over input", extra: []string{"-ub", "512"}, want: "index.chunk_max (600) must be ≤ longest input (512)"},
+		{name: "permits over connections", turn: func(c *settings.Capacity) { c.Connections = 1 }, want: "admission.executing (2) must be ≤ connections (1)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := base
+			if err := c.ReadFlags(append(append([]string{}, standard...), tt.extra...)); err != nil {
+				t.Fatal(err)
+			}
+			if tt.turn != nil {
+				tt.turn(&c)
+			}
+			err := c.Check()
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestInputLimitIsWhatFits(t *testing.T) {
+	var c settings.Capacity
+	if err := c.ReadFlags([]string{"-c", "65536", "-b", "8192", "-ub", "8192", "-np", "4"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.InputLimit(); got != 8192 { // the ubatch, under 65536 / 4
+		t.Errorf("limit %d, want 8192", got)
+	}
+	for _, flags := range [][]string{{"-c"}, {"-np", "none"}, {"-b", "0"}} {
+		if err := c.ReadFlags(flags); err == nil {
+			t.Errorf("%v was accepted", flags)
+		}
+	}
+}

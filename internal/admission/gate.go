@@ -37,6 +37,7 @@ type (
 		lane     Lane
 		answer   chan<- answer // buffered: the owner never waits for a caller
 		ticketed chan<- Ticket // buffered
+		since    time.Time     // when it began to wait; zero = now
 	}
 	departure struct{ ticket Ticket }
 	drained   struct{ ticket Ticket }
@@ -107,7 +108,11 @@ func (g *Gate) handle(now time.Time, event any) {
 		g.next++
 		e.ticketed <- g.next
 		g.waiting[g.next] = e.answer
-		g.act(g.policy.Arrive(now, g.next, e.lane))
+		since := now
+		if !e.since.IsZero() && e.since.Before(now) {
+			since = e.since
+		}
+		g.act(g.policy.ArriveSince(now, g.next, e.lane, since))
 	case departure:
 		// Its own time may be up at this moment, so it can still be answered.
 		g.act(g.policy.Leave(now, e.ticket))
@@ -156,8 +161,9 @@ func (g *Gate) hasStarted() bool {
 	}
 }
 
-// Count adds a request to the totals that was turned away before it came to
-// Acquire, so that the gate's figures tell of all of them.
+// Count adds a request to the totals that ended without a permit of its own
+// outcome: turned away before it came to Acquire, or served without the
+// engine. So the gate's figures tell of all requests.
 func (g *Gate) Count(outcome Outcome) {
 	if g.hasStarted() {
 		g.send(counted{outcome})
@@ -168,13 +174,20 @@ func (g *Gate) Count(outcome Outcome) {
 // end, or ErrClosed; a caller that leaves frees its place at once and leaves
 // no permit taken behind. The background lane waits for as long as ctx lets it.
 func (g *Gate) Acquire(ctx context.Context, lane Lane) (*Permit, error) {
+	return g.AcquireSince(ctx, lane, time.Time{})
+}
+
+// AcquireSince is Acquire for a request that has waited elsewhere since
+// arrived: its place is at the end, but its waiting time counts from then. The
+// zero time means now.
+func (g *Gate) AcquireSince(ctx context.Context, lane Lane, arrived time.Time) (*Permit, error) {
 	if lane != LaneClient && lane != LaneBackground {
 		return nil, fmt.Errorf("acquire: no lane %q", lane)
 	}
 	answers := make(chan answer, 1)
 	ticketed := make(chan Ticket, 1)
 	select {
-	case g.events <- arrival{lane, answers, ticketed}:
+	case g.events <- arrival{lane, answers, ticketed, arrived}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-g.done:

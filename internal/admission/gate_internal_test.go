@@ -22,7 +22,7 @@ func TestDepartureMeetsDeadline(t *testing.T) {
 		var answers [4]chan answer // by ticket, from 1
 		for i := 1; i <= 3; i++ {
 			answers[i] = make(chan answer, 1)
-			gate.handle(now, arrival{LaneClient, answers[i], make(chan Ticket, 1)})
+			gate.handle(now, arrival{LaneClient, answers[i], make(chan Ticket, 1), time.Time{}})
 		}
 		gate.handle(now.Add(limits.Wait), departure{3})
 		var refusal *RejectedError

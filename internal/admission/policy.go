@@ -31,7 +31,7 @@ type Decision struct {
 
 type waiter struct {
 	ticket  Ticket
-	arrived time.Time
+	arrived time.Time // may be before it came to the queue; see ArriveSince
 }
 
 type holder struct {
@@ -47,7 +47,8 @@ type holder struct {
 //
 // Invariants between events: a client waits only while every permit is taken;
 // background work waits only while every permit is taken, a client waits, or
-// Limits.Background is used up; clients and background are in arrival order.
+// Limits.Background is used up; clients and background are in the order in
+// which they came to the queue.
 type Policy struct {
 	limits     Limits
 	clients    []waiter
@@ -80,13 +81,22 @@ func NewPolicy(limits Limits) *Policy {
 // Arrive puts a new request in its lane. The decisions may concern itself: it
 // is granted or refused at once, or else it waits.
 func (p *Policy) Arrive(now time.Time, ticket Ticket, lane Lane) []Decision {
+	return p.ArriveSince(now, ticket, lane, now)
+}
+
+// ArriveSince is Arrive for a request that has waited elsewhere since arrived,
+// which is not after now. It comes to the end of its lane like any other, but
+// what it has waited already counts.
+func (p *Policy) ArriveSince(now time.Time, ticket Ticket, lane Lane, arrived time.Time) []Decision {
 	// Whoever has waited too long leaves first: its place may be the one.
 	decisions := p.expire(now)
 	switch {
 	case lane == LaneBackground:
-		p.background = append(p.background, waiter{ticket, now})
+		p.background = append(p.background, waiter{ticket, arrived})
+	case now.Sub(arrived) >= p.limits.Wait:
+		return append(decisions, p.refuse(now, ticket, QueueTimeout))
 	case len(p.clients) < p.limits.Waiting || p.free() > 0 && len(p.clients) == 0:
-		p.clients = append(p.clients, waiter{ticket, now})
+		p.clients = append(p.clients, waiter{ticket, arrived})
 	default:
 		return append(decisions, p.refuse(now, ticket, QueueFull))
 	}
@@ -115,12 +125,15 @@ func (p *Policy) Drain(ticket Ticket) {
 	}
 }
 
-// Release gives a permit back. A ticket that holds none is ignored.
+// Release gives a permit back. A ticket that holds none is ignored. Uncounted
+// leaves the totals as they are.
 func (p *Policy) Release(now time.Time, ticket Ticket, outcome Outcome) []Decision {
 	decisions := p.expire(now)
 	if h := p.drop(ticket); h != nil {
 		held := now.Sub(h.since)
-		p.totals[outcome]++
+		if outcome != Uncounted {
+			p.totals[outcome]++
+		}
 		p.holds.Observe(held)
 		// An engine that is away answers quickly; that is not how long
 		// service takes.
@@ -160,7 +173,19 @@ func (p *Policy) Wake() (time.Time, bool) {
 	if len(p.clients) == 0 {
 		return time.Time{}, false
 	}
-	return p.clients[0].arrived.Add(p.limits.Wait), true
+	return p.oldest().Add(p.limits.Wait), true
+}
+
+// oldest is when the client that has waited longest arrived; there is one. It
+// need not be the first in the queue.
+func (p *Policy) oldest() time.Time {
+	oldest := p.clients[0].arrived
+	for _, client := range p.clients[1:] {
+		if client.arrived.Before(oldest) {
+			oldest = client.arrived
+		}
+	}
+	return oldest
 }
 
 // Stats describes the policy at now.
@@ -183,7 +208,7 @@ func (p *Policy) Stats(now time.Time) Stats {
 		}
 	}
 	if len(p.clients) > 0 {
-		stats.OldestWaitMS = now.Sub(p.clients[0].arrived).Milliseconds()
+		stats.OldestWaitMS = now.Sub(p.oldest()).Milliseconds()
 	}
 	for outcome, count := range p.totals {
 		stats.Totals[outcome] = count
@@ -194,14 +219,19 @@ func (p *Policy) Stats(now time.Time) Stats {
 // free is how many permits are left; negative after the limit was lowered.
 func (p *Policy) free() int { return p.limits.Executing - len(p.holders) }
 
-// expire refuses the clients that have waited for Limits.Wait. They stand in
-// arrival order, so the overdue ones are in front.
+// expire refuses the clients that have waited for Limits.Wait.
 func (p *Policy) expire(now time.Time) []Decision {
 	var decisions []Decision
-	for len(p.clients) > 0 && now.Sub(p.clients[0].arrived) >= p.limits.Wait {
-		overdue := p.clients[0]
-		p.clients = slices.Delete(p.clients, 0, 1)
-		decisions = append(decisions, p.refuse(now, overdue.ticket, QueueTimeout))
+	p.clients = slices.DeleteFunc(p.clients, func(client waiter) bool {
+		overdue := now.Sub(client.arrived) >= p.limits.Wait
+		if overdue {
+			decisions = append(decisions, Decision{Ticket: client.ticket, Verdict: Refused, Reason: QueueTimeout})
+		}
+		return overdue
+	})
+	// What is offered to them depends on who is left.
+	for i, d := range decisions {
+		decisions[i] = p.refuse(now, d.Ticket, d.Reason)
 	}
 	return decisions
 }

@@ -115,6 +115,52 @@ func TestQueueTimeout(t *testing.T) {
 	}
 }
 
+// Who has waited elsewhere comes last, and the time counts.
+func TestArriveSince(t *testing.T) {
+	p := admission.NewPolicy(admission.DefaultLimits())
+	for i := range admission.Ticket(4) {
+		p.Arrive(at(0), i, admission.LaneClient)
+	}
+	if decisions := p.ArriveSince(at(0), 4, admission.LaneClient, at(-100*time.Second)); len(decisions) != 0 {
+		t.Fatalf("100 s earlier: %+v", decisions)
+	}
+	if wake, ok := p.Wake(); !ok || !wake.Equal(at(20*time.Second)) {
+		t.Errorf("Wake = %v, %v, want when the last in the queue is due", wake, ok)
+	}
+	if got := p.Stats(at(0)); got.OldestWaitMS != 100_000 {
+		t.Errorf("the oldest has waited %d ms", got.OldestWaitMS)
+	}
+	wantGranted(t, p.Release(at(time.Second), 0, admission.Served), 2)
+	decisions := p.Advance(at(20 * time.Second))
+	if len(decisions) != 1 || decisions[0].Ticket != 4 || decisions[0].Reason != admission.QueueTimeout {
+		t.Errorf("at its 120 s: %+v", decisions)
+	}
+	decisions = p.ArriveSince(at(30*time.Second), 5, admission.LaneClient, at(-90*time.Second))
+	if len(decisions) != 1 || decisions[0].Ticket != 5 || decisions[0].Reason != admission.QueueTimeout {
+		t.Errorf("overdue on arrival: %+v", decisions)
+	}
+	p.ArriveSince(at(30*time.Second), 6, admission.LaneBackground, at(-time.Hour))
+	if got := p.Stats(at(30 * time.Second)); got.BackgroundWaiting != 1 || got.Waiting != 1 {
+		t.Errorf("stats = %+v", got)
+	}
+}
+
+// A permit can come back before its request has ended; the request is counted later.
+func TestUncounted(t *testing.T) {
+	p := admission.NewPolicy(admission.DefaultLimits())
+	p.Arrive(at(0), 1, admission.LaneClient)
+	p.Release(at(time.Second), 1, admission.Uncounted)
+	got := p.Stats(at(time.Second))
+	for outcome, count := range got.Totals {
+		if count != 0 {
+			t.Errorf("%q counted", outcome)
+		}
+	}
+	if got.ServiceSeconds.Count != 1 || got.Executing != 0 {
+		t.Errorf("stats = %+v", got)
+	}
+}
+
 func TestBackgroundLane(t *testing.T) {
 	p := admission.NewPolicy(admission.DefaultLimits())
 	wantGranted(t, p.Arrive(at(0), 1, admission.LaneBackground), 1)

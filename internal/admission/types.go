@@ -31,6 +31,10 @@ const (
 	UpstreamTimeout    Outcome = "upstream_timeout"
 	EngineUnavailable  Outcome = "engine_unavailable"
 	Failed             Outcome = "failed" // anything else
+
+	// Uncounted is no outcome: the permit comes back before its request has
+	// ended, and the request's outcome is counted by itself (Gate.Count).
+	Uncounted Outcome = ""
 )
 
 func (o Outcome) String() string { return string(o) }

@@ -39,9 +39,6 @@ func TestConnectWaitsForBacklog(t *testing.T) {
 	err = client.Health(t.Context())
 	wantOnly(t, err, llamaclient.ErrConnect)
 	if took := time.Since(start); took < limits.Connect {
-		t.Errorf("gave up after %v, before the limit", took)
-	}
-	if !errors.Is(err, syscall.EAGAIN) {
-		t.Errorf("error = %v, want the full backlog named", err)
+		t.Errorf("gave up after %v, before the limit: %v", took, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -42,13 +43,13 @@ func (c *Client) Embed(ctx context.Context, inputs []string, want vector.Expect)
 	}{inputs, "base64"}
 	limit := replyOverhead + int64(len(inputs))*int64(dim)*bytesPerComponent
 	body, err := c.call(ctx, "/v1/embeddings", request, limit)
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, upstream.ErrTooLarge) {
 		return Reply{}, malformed()
 	}
 	if err != nil {
 		return Reply{}, err
 	}
-	return parseReply(body, want)
+	return ParseEmbeddings(body, want)
 }
 
 func malformed() error {
@@ -77,7 +78,9 @@ func (w *wireVector) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func parseReply(body []byte, want vector.Expect) (Reply, error) {
+// ParseEmbeddings reads an OpenAI-shaped reply, in floats or base64, and checks
+// it against want. The error is a *vector.InvalidError.
+func ParseEmbeddings(body []byte, want vector.Expect) (Reply, error) {
 	var reply struct {
 		Data []struct {
 			Index     *int       `json:"index"`

@@ -1,0 +1,48 @@
+package llamaclient
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// Stream posts body, which is JSON, to path and returns the reply as soon as
+// its header is there; the caller closes its body, which gives the connection
+// back. A reply that is no success is a *StatusError or *ContextError. Reading
+// the body has the same errors as every other call: its limit for one read is
+// the idle limit of a stream.
+func (c *Client) Stream(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	request, err := c.newRequest(ctx, http.MethodPost, path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	response, err := c.http.RoundTrip(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		return nil, fmt.Errorf("%s: %w", path, ReadError(response))
+	}
+	return response, nil
+}
+
+// Busy is how many of the engine's slots are computing. The engine answers
+// between two batches, so a long batch delays it; it is asked only to learn
+// that abandoned work has ended.
+func (c *Client) Busy(ctx context.Context) (int, error) {
+	var slots []struct {
+		Processing bool `json:"is_processing"`
+	}
+	if err := c.read(ctx, "/slots", nil, maxSmallReply, &slots); err != nil {
+		return 0, err
+	}
+	busy := 0
+	for _, slot := range slots {
+		if slot.Processing {
+			busy++
+		}
+	}
+	return busy, nil
+}

@@ -154,72 +154,97 @@ func (c *commands) showResult(n int, r search.Result) {
 		if e.Cosine != nil {
 			text += fmt.Sprintf(" · cosine %.3f", *e.Cosine)
 		}
+		if e.Distance != nil {
+			text += fmt.Sprintf(" · distance %.1f", *e.Distance)
+		}
 		c.term.line("    ", c.term.paint(dim, text))
 	}
 }
 
-// snippet is text as lines that fit the terminal, with its marks shown: in
-// colour, or between ‹ and › where there is none. Marks are byte offsets.
+// snippet is text as lines that fit the terminal, those around its first mark
+// when there are too many, with its marks shown: in colour, or between ‹ and ›
+// where there is none. Marks are byte offsets.
 func (c *commands) snippet(text string, marks [][2]int) []string {
 	columns := 0
 	if c.term.columns > 8 {
-		columns = c.term.columns - 4
+		columns = c.term.columns - 6 // a margin of 4, and what says that there is more
 	}
-	var out []string
+	var lines [][2]int
 	at := 0
 	for line := range strings.SplitSeq(text, "\n") {
-		start := at
+		if strings.TrimSpace(line) != "" {
+			lines = append(lines, wrap(line, at, columns)...)
+		}
 		at += len(line) + 1
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		if len(out) == snippetLines {
-			out[snippetLines-1] += c.term.paint(dim, " …")
-			break
-		}
-		out = append(out, c.marked(line, start, marks, columns))
+	}
+	first := 0
+	if len(marks) > 0 {
+		first = max(0, slices.IndexFunc(lines, func(l [2]int) bool { return l[1] > marks[0][0] })-1) // one before it
+	}
+	first = max(0, min(first, len(lines)-snippetLines))
+	last := min(first+snippetLines, len(lines))
+	var out []string
+	for _, l := range lines[first:last] {
+		out = append(out, c.marked(text[l[0]:l[1]], l[0], marks))
+	}
+	if last < len(lines) {
+		out[len(out)-1] += c.term.paint(dim, " …")
 	}
 	return out
 }
 
-// marked is one line of a snippet that begins at byte offset start of it.
-func (c *commands) marked(line string, start int, marks [][2]int, columns int) string {
+// wrap cuts a line that begins at byte offset at where a line may break, so that
+// no part takes more than columns; 0 columns are without end. It returns the
+// offsets of the parts.
+func wrap(line string, at, columns int) [][2]int {
+	var out [][2]int
+	for line != "" {
+		end, used, state := 0, 0, -1
+		fits, space := 0, 0 // up to here: the last place to break, the last behind a space
+		for rest := line; rest != ""; {
+			cluster, after, boundaries, next := uniseg.StepString(rest, state)
+			width := boundaries >> uniseg.ShiftWidth
+			if columns > 0 && used+width > columns && strings.TrimSpace(cluster) != "" && end > 0 {
+				break
+			}
+			end, used, rest, state = end+len(cluster), used+width, after, next
+			if boundaries&uniseg.MaskLine != uniseg.LineDontBreak {
+				fits = end
+				if cluster == " " {
+					space = end
+				}
+			}
+		}
+		switch {
+		case end == len(line):
+		case space > end/2:
+			end = space
+		case fits > 0:
+			end = fits
+		}
+		out = append(out, [2]int{at, at + len(strings.TrimRight(line[:end], " \t"))})
+		line, at = line[end:], at+end
+	}
+	return out
+}
+
+// marked is a part of a snippet that begins at byte offset start of it.
+func (c *commands) marked(line string, start int, marks [][2]int) string {
 	open, shut := "‹", "›"
 	if c.term.colour {
 		open, shut = "", ""
 	}
-	inside := func(offset int) bool {
-		return slices.ContainsFunc(marks, func(m [2]int) bool { return m[0] <= offset && offset < m[1] })
-	}
-	var b, run strings.Builder
-	in, used, state, rest := false, 0, -1, line
-	flush := func() {
-		text := clean(run.String())
-		run.Reset()
-		switch {
-		case text == "":
-		case in:
-			b.WriteString(c.term.paint(marked, open+text+shut))
-		default:
-			b.WriteString(text)
+	var b strings.Builder
+	at := 0
+	for _, m := range marks {
+		from, to := max(m[0]-start, at), min(m[1]-start, len(line))
+		if from >= to {
+			continue
 		}
+		b.WriteString(clean(line[at:from]))
+		b.WriteString(c.term.paint(marked, open+clean(line[from:to])+shut))
+		at = to
 	}
-	for offset := start; rest != ""; {
-		var cluster string
-		var width int
-		cluster, rest, width, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if columns > 0 && used+width > columns-1 && rest != "" {
-			run.WriteString("…")
-			break
-		}
-		if now := inside(offset); now != in {
-			flush()
-			in = now
-		}
-		run.WriteString(cluster)
-		used += width
-		offset += len(cluster)
-	}
-	flush()
+	b.WriteString(clean(line[at:]))
 	return b.String()
 }

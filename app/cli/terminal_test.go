@@ -90,6 +90,7 @@ func TestSnippetShowsMarks(t *testing.T) {
 	if line := c.snippet(text, marks)[1]; line != "내년 \x1b[1;36m예산\x1b[0m안을 심의했다" {
 		t.Errorf("in colour: %q", line)
 	}
+	c.term.colour = false
 	c.term.columns = 16 // 4 of them are the margin
 	for _, line := range c.snippet(strings.Repeat("예산안 ", 20), nil) {
 		if uniseg.StringWidth(line) > 12 {
@@ -98,6 +99,13 @@ func TestSnippetShowsMarks(t *testing.T) {
 	}
 	if got := c.snippet("1\n2\n3\n4\n5", nil); len(got) != 3 || !strings.Contains(got[2], "…") {
 		t.Errorf("long snippet: %q", got)
+	}
+	// The lines shown are those around the first mark, wherever the terminal breaks them.
+	long := strings.Repeat("word ", 40) + "예산안을 심의했다 " + strings.Repeat("word ", 40)
+	start = strings.Index(long, "예산")
+	got = c.snippet(long, [][2]int{{start, start + len("예산")}})
+	if len(got) != 3 || !strings.Contains(strings.Join(got, " "), "‹예산›안을") {
+		t.Errorf("around the mark: %q", got)
 	}
 }
 

@@ -15,7 +15,8 @@
 //     trusted is a property of the model ([Trust]), and where the words of a
 //     query are well covered the words decide.
 //   - Scores are never stretched per query. Nonsense scores low and is reported
-//     as no evidence, with the near misses apart.
+//     as no evidence, with the near misses apart. Meaning is evidence by how far
+//     a document stands out of this query's background in this index.
 //   - Filters hold before the best passages are chosen.
 //   - Every result is looked at on disk: what is gone is dropped and counted,
 //     what has changed since is marked.

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
@@ -22,48 +23,59 @@ const unknownText = "ㅁ"
 // sameVector is the cosine from which two vectors are the same but for rounding.
 const sameVector = 0.9995
 
+// embedded is a query as the model sees it.
+type embedded struct {
+	vector      []float32
+	fingerprint string
+	blank       float64 // cosine of the query and a text of which the model knows nothing; NaN when not known
+}
+
 // embed returns the vector of a query within the configured wait, or
 // errUnknown when the model knows nothing of it.
-func (s *Searcher) embed(ctx context.Context, text string) ([]float32, string, error) {
+func (s *Searcher) embed(ctx context.Context, text string) (embedded, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait)
 	defer cancel()
 	type answer struct {
-		vector      []float32
-		fingerprint string
-		err         error
+		embedded
+		err error
 	}
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.vector, a.fingerprint, a.err = s.cfg.Embedder.EmbedQuery(ctx, text)
-		if a.err == nil && text != unknownText && s.isBlank(ctx, a.vector, a.fingerprint) {
+		if a.vector, a.fingerprint, a.err = s.cfg.Embedder.EmbedQuery(ctx, text); a.err == nil {
+			a.blank = s.toBlank(ctx, a.vector, a.fingerprint)
+		}
+		if a.err == nil && text != unknownText && a.blank > sameVector {
 			a.err = errUnknown
 		}
 		done <- a
 	}()
 	select {
 	case a := <-done:
-		return a.vector, a.fingerprint, a.err
+		return a.embedded, a.err
 	case <-ctx.Done():
-		return nil, "", ctx.Err()
+		return embedded{}, ctx.Err()
 	}
 }
 
-func (s *Searcher) isBlank(ctx context.Context, vector []float32, fingerprint string) bool {
+func (s *Searcher) toBlank(ctx context.Context, vector []float32, fingerprint string) float64 {
 	s.blank.mu.Lock()
 	reference, known := s.blank.vector, s.blank.fingerprint == fingerprint
 	s.blank.mu.Unlock()
 	if !known {
 		fresh, of, err := s.cfg.Embedder.EmbedQuery(ctx, unknownText)
 		if err != nil || of != fingerprint {
-			return false // the engine is being exchanged; the next search asks again
+			return math.NaN() // the engine is being exchanged; the next search asks again
 		}
 		reference = fresh
 		s.blank.mu.Lock()
 		s.blank.vector, s.blank.fingerprint = fresh, fingerprint
 		s.blank.mu.Unlock()
 	}
-	return len(reference) == len(vector) && dot(reference, vector) > sameVector
+	if len(reference) != len(vector) {
+		return math.NaN()
+	}
+	return dot(reference, vector)
 }
 
 // dot is the cosine of two vectors of unit length.

@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"unicode"
 )
 
@@ -15,42 +17,82 @@ const (
 	longQuestion      = 5
 )
 
-// judge decides whether the candidates answer the query. It looks at raw
-// signals only: coverage of the query's words and raw cosines. A fused score
-// says which of two passages is better, never whether one is good.
-func judge(q query, in lists, top []candidate) Evidence {
-	if len(top) == 0 {
-		if in.lexical.Total == 0 && len(in.semantic) == 0 {
-			return Evidence{Reason: ReasonEmptyIndex}
-		}
-		return Evidence{Reason: ReasonNothing}
-	}
-	if in.required != nil {
-		if top[0].missesPhrase {
-			return Evidence{Reason: ReasonNoPhrase}
-		}
-		return Evidence{Found: true, Reason: ReasonPhrase}
-	}
+// assess says of each candidate whether it answers the query by itself. It
+// looks at raw signals only: coverage of the query's words and raw cosines. A
+// fused score says which of two passages is better, never whether one is good.
+//
+// Meaning is evidence where a cosine is high for this model (Trust.Evidence),
+// or fair for it (Trust.Near) and far above the query's background in this
+// index (Trust.Margin): the cosines of a short query are low throughout, and
+// those of an index on one subject high throughout.
+func assess(q query, in lists, all []candidate) {
 	subjects := 0
 	for _, g := range q.groups {
 		if !g.common {
 			subjects++
 		}
 	}
-	meaning := false
-	for _, c := range top {
-		long := subjects >= longQuestion && c.coverage >= longCoverage && subjectsMatched(in, c) >= longMatches
+	back := backgroundOf(in)
+	for i := range all {
+		c := &all[i]
+		long := subjects >= longQuestion && c.coverage >= longCoverage && subjectsMatched(in, *c) >= longMatches
 		judged := in.semanticUse && !math.IsNaN(c.cosine)
+		c.distance = math.NaN()
+		if judged {
+			c.distance = back.distance(c.cosine)
+		}
 		switch {
+		case in.required != nil:
+			if !c.missesPhrase {
+				c.evidence = ReasonPhrase
+			}
 		case c.coverage >= aloneCoverage, c.hasIdentifier,
 			(c.coverage >= supportedCoverage || long) && (!judged || c.cosine >= in.trust.Support):
-			return Evidence{Found: true, Reason: ReasonWords}
-		case judged && c.cosine >= in.trust.Evidence:
-			meaning = true
+			c.evidence = ReasonWords
+		case judged && (c.cosine >= in.trust.Evidence || c.cosine >= in.trust.Near && c.distance >= in.trust.Margin):
+			c.evidence = ReasonMeaning
+		}
+		c.signal = c.coverage > 0 || judged && c.cosine > in.trust.Floor && c.cosine > back.centre+back.spread
+	}
+	carryFirst(all, in.trust.Margin)
+}
+
+// carryFirst puts what stands out by meaning first where the evidence is
+// meaning alone: no document has enough of the words, so a document with one of
+// them must not stand above the one for whose sake the query counts as answered.
+func carryFirst(all []candidate, margin float64) {
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.evidence == ReasonWords || c.evidence == ReasonPhrase }) {
+		return
+	}
+	behind := func(c candidate) int {
+		if c.evidence == ReasonMeaning && c.distance >= margin {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(behind(a), behind(b)) })
+}
+
+// judge sums up the candidates that are shown.
+func judge(in lists, top []candidate) Evidence {
+	reason := ReasonWeak
+	for _, c := range top {
+		switch {
+		case c.evidence == ReasonWords || c.evidence == ReasonPhrase:
+			return Evidence{Found: true, Reason: c.evidence}
+		case c.evidence == ReasonMeaning:
+			reason = ReasonMeaning
 		}
 	}
-	if meaning {
-		return Evidence{Found: true, Reason: ReasonMeaning}
+	switch {
+	case reason == ReasonMeaning:
+		return Evidence{Found: true, Reason: reason}
+	case len(top) == 0 && in.lexical.Total == 0 && len(in.semantic) == 0:
+		return Evidence{Reason: ReasonEmptyIndex}
+	case len(top) == 0:
+		return Evidence{Reason: ReasonNothing}
+	case in.required != nil:
+		return Evidence{Reason: ReasonNoPhrase}
 	}
 	return Evidence{Reason: ReasonWeak}
 }

@@ -10,16 +10,18 @@ import (
 
 // lists is what the store found.
 type lists struct {
-	set         termSet
-	groups      []group
-	lexical     document.LexicalReply
-	lexicalFull bool // the list was cut at its limit
-	semantic    []document.Hit
-	wordsUse    bool // there is a lexical list at all
-	semanticUse bool // there is a semantic list at all
-	trust       Trust
-	required    map[document.ID]bool // nil: no quoted phrase
-	excluded    map[document.ID]bool
+	set          termSet
+	groups       []group
+	lexical      document.LexicalReply
+	lexicalFull  bool // the list was cut at its limit
+	semantic     []document.Hit
+	wordsUse     bool    // there is a lexical list at all
+	semanticUse  bool    // there is a semantic list at all
+	semanticFull bool    // the list was cut at its limit
+	blank        float64 // cosine of the query and a text of which the model knows nothing; NaN when not known
+	trust        Trust
+	required     map[document.ID]bool // nil: no quoted phrase
+	excluded     map[document.ID]bool
 }
 
 // candidate is a document with its best passage.
@@ -35,8 +37,11 @@ type candidate struct {
 	matched       []int   // terms that stand in the passage with the best bm25
 	lexicalRank   int
 	semanticRank  int
-	hasIdentifier bool // an identifier of the query stands in it
-	missesPhrase  bool // a quoted phrase does not stand in it
+	hasIdentifier bool    // an identifier of the query stands in it
+	missesPhrase  bool    // a quoted phrase does not stand in it
+	distance      float64 // of cosine from the query's background; NaN without a cosine
+	evidence      Reason  // why it answers the query by itself; empty when it does not
+	signal        bool    // it has something to do with the query
 }
 
 // k1Bound is the most that one term can add to BM25, as a multiple of its

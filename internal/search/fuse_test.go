@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,24 +175,6 @@ func TestListsThatWereCut(t *testing.T) {
 	}
 }
 
-func TestSnippet(t *testing.T) {
-	text := "## 제목\n\nFirst line of prose that\ngoes on here. " + strings.Repeat("Filler without a point. ", 30) + "The 온돌 floor is 따뜻하다. The end."
-	at := strings.Index(text, "온돌")
-	marks := []document.Mark{{Start: at, End: at + 3, Term: 0}, {Start: at + 3, End: at + 6, Term: 1}, {Start: at, End: at + 6, Term: 2}}
-	s := snippetOf(document.Passage{Chunk: document.Chunk{Text: text}, Marks: marks}, []float64{1, 1, 1})
-	if len(s.Marks) != 1 || s.Text[s.Marks[0][0]:s.Marks[0][1]] != "온돌" || len(s.Text) > 2*snippetBytes {
-		t.Errorf("%+v", s)
-	}
-	if s = snippetOf(document.Passage{Chunk: document.Chunk{Text: text}}, nil); !strings.HasPrefix(s.Text, "First line of prose that\ngoes on") || s.Marks == nil {
-		t.Errorf("without marks: %+v", s)
-	}
-	endless := strings.Repeat("긴", 3000)
-	s = snippetOf(document.Passage{Chunk: document.Chunk{Text: endless}, Marks: []document.Mark{{Start: 6000, End: 6006}}}, []float64{1})
-	if !utf8.ValidString(s.Text) || len(s.Text) > 2*snippetBytes || len(s.Marks) != 1 || s.Marks[0][1]-s.Marks[0][0] != 6 {
-		t.Errorf("endless: %d bytes, %v", len(s.Text), s.Marks)
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add(`a "b c" -d kind:code path:"x y" after:2020`)
 	f.Add("예산안을 “따옴표” 「인용」 -")
@@ -206,24 +187,6 @@ func FuzzParse(f *testing.F) {
 		for i, term := range set.terms {
 			if term.Text == "" || term.Weight <= 0 || set.group[i] >= len(q.groups) {
 				t.Errorf("%q: term %d is %+v", text, i, term)
-			}
-		}
-	})
-}
-
-func FuzzSnippet(f *testing.F) {
-	f.Add("# a\nb c. d\ne 가나다", 3, 6)
-	f.Fuzz(func(t *testing.T, text string, start, end int) {
-		if !utf8.ValidString(text) || start < 0 || start >= end || end > len(text) || !utf8.RuneStart(text[start]) || strings.TrimSpace(text) == "" {
-			return
-		}
-		s := snippetOf(document.Passage{Chunk: document.Chunk{Text: text}, Marks: []document.Mark{{Start: start, End: end}}}, []float64{1})
-		if !strings.Contains(text, s.Text) {
-			t.Errorf("%q is no part of %q", s.Text, text)
-		}
-		for _, m := range s.Marks {
-			if m[0] < 0 || m[0] >= m[1] || m[1] > len(s.Text) {
-				t.Errorf("mark %v in %d bytes", m, len(s.Text))
 			}
 		}
 	})

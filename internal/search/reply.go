@@ -100,9 +100,10 @@ type Explain struct {
 	LexicalRank  int      `json:"lexical_rank,omitempty"` // among documents, from 1; 0 for absent
 	SemanticRank int      `json:"semantic_rank,omitempty"`
 	BM25         float64  `json:"bm25"`
-	Coverage     float64  `json:"coverage"`         // share of the query's word weight that stands in the passage, 0 … 1
-	Cosine       *float64 `json:"cosine,omitempty"` // raw; absent when the passage is not among the nearest
-	Words        float64  `json:"words"`            // what each side puts into the score
+	Coverage     float64  `json:"coverage"`           // share of the query's word weight that stands in the passage, 0 … 1
+	Cosine       *float64 `json:"cosine,omitempty"`   // raw; absent when the passage is not among the nearest
+	Distance     *float64 `json:"distance,omitempty"` // of Cosine from the query's background in this index, in spreads beyond chance
+	Words        float64  `json:"words"`              // what each side puts into the score
 	Meaning      float64  `json:"meaning"`
 	Matched      []string `json:"matched,omitempty"` // terms of the query
 	Fingerprint  string   `json:"fingerprint,omitempty"`

@@ -40,8 +40,9 @@ type Config struct {
 
 // Searcher answers searches. It is safe for concurrent use.
 type Searcher struct {
-	cfg   Config
-	blank blank
+	cfg    Config
+	blank  blank
+	ledger ledger
 }
 
 // New returns a Searcher.
@@ -86,7 +87,9 @@ func (s *Searcher) Search(ctx context.Context, req Request) (Reply, error) {
 	if err := run.gather(ctx); err != nil {
 		return Reply{}, err
 	}
-	if err := run.answer(ctx, fuse(run.lists)); err != nil {
+	ranked := fuse(run.lists)
+	assess(q, run.lists, ranked)
+	if err := run.answer(ctx, ranked); err != nil {
 		return Reply{}, err
 	}
 	run.reply.Timings.Total = milliseconds(began)
@@ -100,7 +103,7 @@ type search struct {
 	q           query
 	lists       lists
 	fingerprint string
-	folders     map[document.FolderID]document.Folder
+	folders     map[document.FolderID]document.FolderState
 	degraded    []Degradation // of the semantic side; joined when its goroutine is done
 	reply       Reply
 }
@@ -118,7 +121,10 @@ func (s *search) gather(ctx context.Context) error {
 	}
 	limit := candidates + len(excluded)
 	work, ctx := errgroup.WithContext(ctx)
-	work.Go(func() error { return s.listFolders(ctx) })
+	work.Go(func() (err error) {
+		s.folders, s.reply.Index, err = s.ledger.read(ctx, s.cfg.Store)
+		return err
+	})
 	work.Go(func() error { return s.byWords(ctx, limit) })
 	if s.req.Mode != Lexical && s.cfg.Embedder != nil {
 		work.Go(func() error { return s.byMeaning(ctx, limit) })
@@ -141,22 +147,6 @@ func (s *search) gather(ctx context.Context) error {
 	return nil
 }
 
-func (s *search) listFolders(ctx context.Context) error {
-	folders, err := s.cfg.Store.Folders(ctx)
-	if err != nil {
-		return err
-	}
-	s.folders = make(map[document.FolderID]document.Folder, len(folders))
-	for i, f := range folders {
-		s.folders[f.ID] = f
-		s.reply.Index.Pending += f.Counts.Pending
-		if i == 0 || f.LastScan.Before(s.reply.Index.LastScan) {
-			s.reply.Index.LastScan = f.LastScan
-		}
-	}
-	return nil
-}
-
 // byWords fills the lexical list. What is quoted is asked for once more, all
 // of it together: those documents alone may be results.
 func (s *search) byWords(ctx context.Context, limit int) error {
@@ -175,8 +165,10 @@ func (s *search) byWords(ctx context.Context, limit int) error {
 		}
 		s.lists.required = documentsOf(reply.Hits)
 	}
-	if s.req.Mode == Semantic {
-		return nil
+	if s.req.Mode == Semantic { // the number of passages is still needed
+		reply, err := s.cfg.Store.Lexical(ctx, document.LexicalQuery{Limit: 1})
+		s.lists.lexical.Total = reply.Total
+		return err
 	}
 	reply, err := s.cfg.Store.Lexical(ctx, document.LexicalQuery{Terms: s.lists.set.terms, Filter: s.q.filter, Limit: limit})
 	if err != nil {
@@ -193,7 +185,7 @@ func (s *search) byMeaning(ctx context.Context, limit int) error {
 		return nil
 	}
 	began := time.Now()
-	vector, fingerprint, err := s.embed(ctx, s.q.text)
+	e, err := s.embed(ctx, s.q.text)
 	s.reply.Timings.Embed = milliseconds(began)
 	switch {
 	case ctx.Err() != nil:
@@ -207,11 +199,12 @@ func (s *search) byMeaning(ctx context.Context, limit int) error {
 	}
 	began = time.Now()
 	defer func() { s.reply.Timings.Semantic = milliseconds(began) }()
-	s.lists.semantic, err = s.cfg.Store.Semantic(ctx, fingerprint, vector, s.q.filter, limit)
+	s.lists.semantic, err = s.cfg.Store.Semantic(ctx, e.fingerprint, e.vector, s.q.filter, limit)
 	if err != nil {
 		return err
 	}
-	s.lists.semanticUse, s.lists.trust, s.fingerprint = true, s.cfg.Trust(fingerprint), fingerprint
+	s.lists.semanticFull = len(s.lists.semantic) == limit
+	s.lists.semanticUse, s.lists.trust, s.lists.blank, s.fingerprint = true, s.cfg.Trust(e.fingerprint), e.blank, e.fingerprint
 	return nil
 }
 
@@ -222,8 +215,9 @@ func (s *search) answer(ctx context.Context, ranked []candidate) error {
 	var kept []candidate
 	var results []Result
 	weight := markWeights(s.lists)
-	for len(ranked) > 0 && len(results) < s.req.Limit {
-		batch := ranked[:min(len(ranked), s.req.Limit-len(results))]
+	want := max(s.req.Limit, DefaultLimit) // whether there is evidence must not hang on how much is shown
+	for len(ranked) > 0 && len(results) < want {
+		batch := ranked[:min(len(ranked), want-len(results))]
 		ranked = ranked[len(batch):]
 		ids := make([]document.ChunkID, len(batch))
 		for i, c := range batch {
@@ -247,21 +241,22 @@ func (s *search) answer(ctx context.Context, ranked []candidate) error {
 			}
 		}
 	}
-	s.reply.Evidence = judge(s.q, s.lists, kept)
+	s.reply.Evidence = judge(s.lists, kept)
 	s.reply.Results, s.reply.NearMisses = []Result{}, []Result{}
 	for i, c := range kept {
 		switch {
-		case s.reply.Evidence.Found && !c.missesPhrase:
+		case !c.signal && c.evidence == "": // in a small index the lists hold everything
+		case s.reply.Evidence.Found && !c.missesPhrase && len(s.reply.Results) < s.req.Limit:
 			s.reply.Results = append(s.reply.Results, results[i])
-		case !s.reply.Evidence.Found && i < nearMisses:
+		case !s.reply.Evidence.Found && c.score > 0 && len(s.reply.NearMisses) < min(nearMisses, s.req.Limit):
 			s.reply.NearMisses = append(s.reply.NearMisses, results[i])
 		}
 	}
 	return nil
 }
 
-// nearMisses is how many are shown when there is no evidence.
-const nearMisses = 5
+// nearMisses is the most that are shown when there is no evidence.
+const nearMisses = 3
 
 func (s *search) result(c candidate, p document.Passage, weight []float64) (Result, bool) {
 	file := filepath.Join(p.Folder, filepath.FromSlash(p.Document.Path))
@@ -297,8 +292,7 @@ func (s *search) explain(c candidate) *Explain {
 	e := &Explain{LexicalRank: c.lexicalRank, SemanticRank: c.semanticRank, BM25: c.bm25, Coverage: c.coverage,
 		Words: c.words, Meaning: c.meaning, Fingerprint: s.fingerprint}
 	if !math.IsNaN(c.cosine) {
-		cosine := c.cosine
-		e.Cosine = &cosine
+		e.Cosine, e.Distance = &c.cosine, &c.distance
 	}
 	for _, i := range c.matched {
 		e.Matched = append(e.Matched, s.lists.set.terms[i].Text)

@@ -129,9 +129,14 @@ func TestNoEvidence(t *testing.T) {
 		`"budget research"`:              search.ReasonNoPhrase,
 	} {
 		reply := ask(t, s, search.Request{Query: query})
-		if reply.Evidence.Found || len(reply.Results) != 0 || len(reply.NearMisses) == 0 || reply.Evidence.Reason != want {
+		if reply.Evidence.Found || len(reply.Results) != 0 || len(reply.NearMisses) != 0 || reply.Evidence.Reason != want {
 			t.Errorf("%s: %+v, %d results, %d near misses", query, reply.Evidence, len(reply.Results), len(reply.NearMisses))
 		}
+	}
+	// A near miss has something to do with the query: a word of it here.
+	reply := ask(t, s, search.Request{Query: "quantum chromodynamics lattice of the budget"})
+	if got := l.names(reply.NearMisses); reply.Evidence.Found || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"notes/budget.md", "notes/plan.md"}) {
+		t.Errorf("near misses %v %+v", got, reply.Evidence)
 	}
 	empty := shelve(t, map[string]string{}, nil)
 	if reply := ask(t, empty.searcher(t, nil, search.Trust{}), search.Request{Query: "x"}); reply.Evidence.Reason != search.ReasonEmptyIndex || reply.Results == nil || reply.NearMisses == nil || reply.Degraded == nil {
@@ -198,6 +203,33 @@ func TestBusyQueueCostsTheWaitOnly(t *testing.T) {
 	})
 }
 
+// counted is a store without data that counts how often it is asked for the folders.
+type counted struct {
+	stalled
+	asked *int
+}
+
+func (c counted) Folders(context.Context) ([]document.Folder, error) {
+	*c.asked++
+	return []document.Folder{{ID: 1, Counts: document.Counts{Pending: int64(*c.asked)}}}, nil
+}
+
+func TestFoldersAreNotCountedAtEverySearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		s, err := search.New(search.Config{Store: counted{asked: &asked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int64{1, 1, 1, 2, 2} { // searches 0.4 s apart
+			if reply := ask(t, s, search.Request{Query: "words"}); reply.Index.Pending != want {
+				t.Errorf("search %d: %d pending, want %d", i, reply.Index.Pending, want)
+			}
+			time.Sleep(400 * time.Millisecond)
+		}
+	})
+}
+
 func TestFilesAreLookedAt(t *testing.T) {
 	l := shelve(t, shelf, nil)
 	s := l.searcher(t, nil, search.Trust{})
@@ -218,6 +250,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 	if err := l.db.SetFolderState(t.Context(), l.folder, document.FolderOffline, "gone", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
+	s = l.searcher(t, nil, search.Trust{}) // the other one has looked at the folders a moment ago
 	reply = ask(t, s, search.Request{Query: "research budget"})
 	if len(reply.Results) != 2 || !reply.Results[0].Stale || reply.Index.StaleRemoved != 0 {
 		t.Errorf("offline: %v, stale removed %d", l.names(reply.Results), reply.Index.StaleRemoved)

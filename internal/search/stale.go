@@ -32,7 +32,7 @@ func (s *search) check(file string, p document.Passage) (stale, gone bool) {
 	now, err := s.cfg.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		if state := s.folders[p.Document.FolderID].State; state == document.FolderOffline || state == document.FolderDenied {
+		if state := s.folders[p.Document.FolderID]; state == document.FolderOffline || state == document.FolderDenied {
 			return true, false
 		}
 		return false, true

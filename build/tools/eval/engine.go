@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,9 @@ type engine struct {
 // until it is ready. stop ends it.
 func startEngine(ctx context.Context, server, model, dir string) (e engine, stop func(), err error) {
 	socket := filepath.Join(dir, "engine.sock")
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier run that kept the folder
+		return e, nil, err
+	}
 	cmd := exec.Command(server, "-m", model, "--host", socket, "--api-key", "eval",
 		"--embeddings", "-ngl", "34", "-c", "32768", "-b", "8192", "-ub", "8192", "-np", "4")
 	log, err := os.Create(filepath.Join(dir, "engine.log"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -36,29 +37,42 @@ func endBodyTime(w http.ResponseWriter) {
 // errClientGone means that nobody is left to answer.
 var errClientGone = errors.New("client is gone")
 
-// readBody appends the whole body to buf. The error is errClientGone or a failure.
-func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, buf []byte) ([]byte, error) {
-	if err := checkMedia(r.Header); err != nil {
-		return buf, err
+// read appends the whole body to the buffer. The error is errClientGone or a failure.
+func (in *intake) read(w http.ResponseWriter, r *http.Request) error {
+	g := in.gateway
+	if err := checkMedia(r.Header, speaksOllama(r.URL.Path)); err != nil {
+		return err
 	}
 	if r.ContentLength > g.maxBody {
-		return buf, g.tooLarge()
+		return g.tooLarge()
 	}
-	buf, err := appendAll(buf, http.MaxBytesReader(w, r.Body, g.maxBody), r.ContentLength)
+	err := in.readAll(http.MaxBytesReader(w, r.Body, g.maxBody), r.ContentLength)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
 		endBodyTime(w)
-		return buf, nil
+		return nil
+	case errors.As(err, new(failure)):
+		return err
 	case errors.As(err, &large):
-		return buf, g.tooLarge()
+		return g.tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return buf, failure{status: http.StatusRequestTimeout, close: true, body: openai.Error{
+		return failure{status: http.StatusRequestTimeout, close: true, body: openai.Error{
 			Type: openai.TypeInvalidRequest, Code: openai.CodeRequestTimeout,
 			Message: fmt.Sprintf("the body did not arrive within %s; send it at once", bodyTime)}}
-	default:
-		return buf, errClientGone
+	case broken(err) || r.Context().Err() != nil:
+		return errClientGone
+	default: // chunks that are none
+		return failure{status: http.StatusBadRequest, close: true, body: openai.Error{
+			Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidValue,
+			Message: "the body cannot be read: " + err.Error() + "; send it with its Content-Length"}}
 	}
+}
+
+// broken reports whether the connection under a body has ended.
+func broken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe)
 }
 
 func (g *Gateway) tooLarge() failure {
@@ -67,9 +81,10 @@ func (g *Gateway) tooLarge() failure {
 		Message: fmt.Sprintf("the body is larger than %d bytes; send the inputs in several requests", g.maxBody)}}
 }
 
-// appendAll reads r to its end. The announced length sizes the buffer only up
+// readAll reads r to its end. The announced length sizes the buffer only up
 // to a point: it is the client's word.
-func appendAll(buf []byte, r io.Reader, announced int64) ([]byte, error) {
+func (in *intake) readAll(r io.Reader, announced int64) error {
+	buf := *in.buffer
 	want := int(min(max(announced+1, 512), maxPooled))
 	if free := cap(buf) - len(buf); free < want {
 		buf = append(make([]byte, 0, len(buf)+want), buf...)
@@ -77,11 +92,15 @@ func appendAll(buf []byte, r io.Reader, announced int64) ([]byte, error) {
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
+		*in.buffer = buf
+		if full := in.count(n); full != nil {
+			return full
+		}
 		if errors.Is(err, io.EOF) {
-			return buf, nil
+			return nil
 		}
 		if err != nil {
-			return buf, err
+			return err
 		}
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
@@ -91,8 +110,10 @@ func appendAll(buf []byte, r io.Reader, announced int64) ([]byte, error) {
 
 // checkMedia lets JSON in UTF-8 pass, and a body that does not say what it
 // is. Forms and plain text are refused: they are what a page can send
-// without asking first.
-func checkMedia(h http.Header) error {
+// without asking first. Ollama's routes take curl's default type as well, as
+// its manual shows: a form of that type writes its braces and quotes as %7B and
+// %22, which is no JSON, and a script that sends it sends an Origin.
+func checkMedia(h http.Header, ollama bool) error {
 	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return media("Content-Encoding " + clip(enc) + " is not understood; send the body uncompressed")
 	}
@@ -101,6 +122,9 @@ func checkMedia(h http.Header) error {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(claimed[0])
+	if ollama && kind == "application/x-www-form-urlencoded" {
+		kind = "application/json"
+	}
 	if len(claimed) > 1 || err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
 		return media("Content-Type must be application/json, not " + clip(strings.Join(claimed, ", ")))
 	}

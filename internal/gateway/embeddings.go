@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/embedding"
@@ -14,17 +15,28 @@ import (
 
 // embeddings is POST /v1/embeddings.
 func (g *Gateway) embeddings(w http.ResponseWriter, r *http.Request) {
-	reply, err := g.embed(w, r)
+	in, err := g.intake(w, r)
 	if err != nil {
 		g.refuse(w, r, err)
 		return
 	}
+	defer in.close()
+	reply, err := g.embed(r, in)
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
+	g.sendVectors(w, r, reply.Size(), reply.AppendJSON)
+}
+
+// sendVectors writes a reply of about size bytes that encode appends.
+func (g *Gateway) sendVectors(w http.ResponseWriter, r *http.Request, size int, encode func([]byte) ([]byte, error)) {
 	buf := g.buffer()
 	defer g.recycle(buf)
-	if size := reply.Size(); cap(*buf) < size {
+	if cap(*buf) < size {
 		*buf = make([]byte, 0, size)
 	}
-	out, err := reply.AppendJSON(*buf)
+	out, err := encode(*buf)
 	*buf = out
 	if err != nil {
 		// The door let a value pass that is no number: a defect, and still
@@ -37,49 +49,52 @@ func (g *Gateway) embeddings(w http.ResponseWriter, r *http.Request) {
 	g.send(w, http.StatusOK, out)
 }
 
-// embed reads, checks and serves one request up to the point of writing.
-func (g *Gateway) embed(w http.ResponseWriter, r *http.Request) (*openai.EmbeddingReply, error) {
-	req, err := g.readRequest(w, r)
+// embed checks and serves one request up to the point of writing.
+func (g *Gateway) embed(r *http.Request, in *intake) (*openai.EmbeddingReply, error) {
+	req, err := openai.ParseEmbeddingsDecoding(in.bytes(), g.keys.decoder(r.Header))
+	in.recycle()
 	if err != nil {
 		return nil, err
 	}
+	res, err := g.vectors(r, req.Model, req.Dimensions, embedding.Request{Inputs: req.Inputs})
+	if err != nil {
+		return nil, err
+	}
+	return &openai.EmbeddingReply{Model: res.Model, Vectors: res.Vectors, Encoding: req.Encoding, PromptTokens: res.Tokens}, nil
+}
+
+// vectors asks the door on behalf of a client and shortens what it gives to
+// dimensions components; 0 = as they are.
+func (g *Gateway) vectors(r *http.Request, model string, dimensions int, req embedding.Request) (embedding.Result, error) {
 	info, err := g.embedder.Info()
 	if err != nil {
-		return nil, err
+		return embedding.Result{}, err
 	}
-	if err := g.checkModel(req.Model, info.Model); err != nil {
-		return nil, err
+	if err := g.checkModel(model, info.Model); err != nil {
+		return embedding.Result{}, err
 	}
-	if err := checkDimensions(req.Dimensions, info.Dim); err != nil {
-		return nil, err
+	if err := checkDimensions(dimensions, info.Dim); err != nil {
+		return embedding.Result{}, err
 	}
-	res, err := g.embedder.Embed(r.Context(), embedding.Request{Lane: admission.LaneClient, Inputs: req.Inputs})
+	req.Lane = admission.LaneClient
+	res, err := g.embedder.Embed(r.Context(), req)
 	if err != nil {
-		return nil, err
+		return embedding.Result{}, err
 	}
-	vectors, err := cut(res.Vectors, req.Dimensions)
-	if err != nil {
-		return nil, err
-	}
-	return &openai.EmbeddingReply{Model: res.Model, Vectors: vectors, Encoding: req.Encoding, PromptTokens: res.Tokens}, nil
+	res.Vectors, err = cut(res.Vectors, dimensions)
+	return res, err
 }
 
-// readRequest holds the body only as long as it is parsed.
-func (g *Gateway) readRequest(w http.ResponseWriter, r *http.Request) (openai.EmbeddingRequest, error) {
-	buf := g.buffer()
-	defer g.recycle(buf)
-	body, err := g.readBody(w, r, *buf)
-	*buf = body
-	if err != nil {
-		return openai.EmbeddingRequest{}, err
-	}
-	return openai.ParseEmbeddings(body)
-}
+// latest is the tag that Ollama's clients add to a name without one.
+const latest = ":latest"
 
-// checkModel accepts the served model's name, an alias, or no name at all:
-// there is one model here, so a client that names none means it.
+// checkModel accepts the served model's name or an alias, each with the tag
+// latest as well, or no name at all: there is one model here, so a client
+// that names none means it.
 func (g *Gateway) checkModel(asked, served string) error {
-	if asked == "" || asked == served || slices.Contains(g.aliases, asked) {
+	untagged := strings.TrimSuffix(asked, latest)
+	same := func(name string) bool { return strings.TrimSuffix(name, latest) == untagged }
+	if asked == "" || same(served) || slices.ContainsFunc(g.aliases, same) {
 		return nil
 	}
 	return failure{status: http.StatusNotFound, body: openai.Error{

@@ -13,6 +13,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/openai"
+	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -25,6 +26,8 @@ type failure struct {
 	noRetry    bool          // x-should-retry: false, which SDKs obey
 	allow      string        // Allow, for 405
 	close      bool          // Connection: close
+
+	authenticate bool // WWW-Authenticate, for 401
 }
 
 // Error lets a failure travel as an error from the place that knows it.
@@ -48,8 +51,11 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, f failure) {
 	if f.close {
 		h.Set("Connection", "close")
 	}
+	if f.authenticate {
+		h.Set("WWW-Authenticate", `Bearer realm="ondol"`)
+	}
 	g.log.Debug("request refused", "method", r.Method, "route", clip(r.URL.Path), "status", f.status, "code", f.body.Code)
-	g.send(w, f.status, f.body.Envelope())
+	g.send(w, f.status, errorBody(r, f.body))
 }
 
 // seconds is d in whole seconds, rounded up so that a client never comes early.
@@ -117,10 +123,10 @@ func (g *Gateway) failureOf(ctx context.Context, err error) (failure, bool) {
 	if e, ok := errors.AsType[*embedding.TooLongError](err); ok {
 		return tooLong(e), true
 	}
-	if e, ok := errors.AsType[*embedding.UnavailableError](err); ok {
+	if e, ok := errors.AsType[*upstream.UnavailableError](err); ok {
 		return unavailable(e), true
 	}
-	if e, ok := errors.AsType[*embedding.TimeoutError](err); ok {
+	if e, ok := errors.AsType[*upstream.TimeoutError](err); ok {
 		return failure{status: http.StatusGatewayTimeout, body: openai.Error{
 			Type: openai.TypeServer, Code: openai.CodeUpstreamTimeout,
 			Message: fmt.Sprintf("the engine did not finish this request within %s; send fewer or shorter inputs at a time", e.After)}}, true
@@ -128,10 +134,27 @@ func (g *Gateway) failureOf(ctx context.Context, err error) (failure, bool) {
 	if e, ok := errors.AsType[*vector.InvalidError](err); ok {
 		return invalidVector(e), true
 	}
-	g.log.Warn("embedding failed", "error", err)
+	if e, ok := errors.AsType[*upstream.ContextError](err); ok {
+		return failure{status: http.StatusBadRequest, body: openai.Error{
+			Type: openai.TypeInvalidRequest, Code: openai.CodeContextLength,
+			Message: fmt.Sprintf("the request has %d tokens and the engine takes at most %d; shorten it, nothing is cut silently", e.Tokens, e.Limit)}}, true
+	}
+	if e, ok := errors.AsType[*upstream.StatusError](err); ok {
+		switch e.Code { // others are between us and the engine
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+			return refused(e), true
+		}
+	}
+	g.log.Warn("engine failed on a request", "error", err)
 	return failure{status: http.StatusBadGateway, body: openai.Error{
 		Type: openai.TypeServer, Code: openai.CodeUpstreamError,
 		Message: "the engine failed on this request: " + err.Error() + "; `ondol engine logs` has more"}}, true
+}
+
+// refused passes on why an engine, mostly a remote one, did not take a request.
+func refused(e *upstream.StatusError) failure {
+	return failure{status: http.StatusBadRequest, body: openai.Error{
+		Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidValue, Message: "the engine refused the request: " + e.Message}}
 }
 
 func rejected(e *admission.RejectedError) failure {
@@ -153,7 +176,7 @@ func tooLong(e *embedding.TooLongError) failure {
 			e.Index, e.Tokens, e.Limit)}}
 }
 
-func unavailable(e *embedding.UnavailableError) failure {
+func unavailable(e *upstream.UnavailableError) failure {
 	f := failure{status: http.StatusServiceUnavailable, retryAfter: e.RetryAfter,
 		body: openai.Error{Type: openai.TypeServer, Code: openai.CodeEngineUnavailable}}
 	if f.retryAfter <= 0 {
@@ -174,9 +197,14 @@ func unavailable(e *embedding.UnavailableError) failure {
 const maxNamed = 32
 
 func invalidVector(e *vector.InvalidError) failure {
+	return invalidReply(e, "vector", "input", openai.CodeInvalidVector)
+}
+
+// invalidReply names the items of field for which the engine gave no valid what.
+func invalidReply(e *vector.InvalidError, what, field, code string) failure {
 	named := make([]string, 0, min(len(e.Problems), maxNamed))
 	for _, p := range e.Problems[:cap(named)] {
-		where := "input[" + strconv.Itoa(p.Index) + "]"
+		where := field + "[" + strconv.Itoa(p.Index) + "]"
 		if p.Index == vector.WholeReply {
 			where = "the whole reply"
 		}
@@ -187,8 +215,8 @@ func invalidVector(e *vector.InvalidError) failure {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	return failure{status: http.StatusBadGateway, noRetry: true, body: openai.Error{
-		Type: openai.TypeServer, Param: "input", Code: openai.CodeInvalidVector,
-		Message: "the engine gave no valid vector for " + list + "; nothing was served or stored, leave these inputs out and check `ondol status`"}}
+		Type: openai.TypeServer, Param: field, Code: code,
+		Message: "the engine gave no valid " + what + " for " + list + "; nothing was served or stored, leave these inputs out and check `ondol status`"}}
 }
 
 // clip shortens what a client sent before it is repeated to it.

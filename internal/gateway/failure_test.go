@@ -14,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/gateway"
+	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -53,6 +54,10 @@ func TestDoorErrors(t *testing.T) {
 			map[string]string{"Retry-After": ""}},
 		{"stopping", admission.ErrClosed, 503,
 			map[string]string{"Retry-After": "5"}},
+		{"engine_refused", &upstream.StatusError{Code: 422, Message: "the input length exceeds the context length"}, 400,
+			map[string]string{"Retry-After": ""}},
+		{"engine_key_wrong", &upstream.StatusError{Code: 401, Message: "Invalid API Key"}, 502,
+			map[string]string{"Retry-After": ""}},
 		{"upstream_error", errors.New("engine said 500"), 502,
 			map[string]string{"Retry-After": ""}},
 	}
@@ -101,7 +106,6 @@ func TestRefusals(t *testing.T) {
 		{"method_post", "POST", "/v1/models", `{}`, nil, 405, "method_not_allowed"},
 		{"options", "OPTIONS", "/v1/embeddings", ``, nil, 405, "method_not_allowed"},
 		{"unknown_path", "GET", "/v1/audio/speech", ``, nil, 404, "unknown_url"},
-		{"root", "GET", "/", ``, nil, 404, "unknown_url"},
 		{"odd_model_id", "GET", "/v1/models/*/..", ``, nil, 404, "model_not_found"},
 		{"chat", "POST", "/v1/chat/completions", `{}`, nil, 501, "not_implemented"},
 		{"completions", "POST", "/v1/completions", `{}`, nil, 501, "not_implemented"},

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/ondol-app/ondol/internal/openai"
 )
@@ -18,7 +20,14 @@ import (
 // with Sec-Fetch-Site. Programs send none of these.
 func (g *Gateway) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secure(w.Header())
+		maps.Copy(w.Header(), secure)
+		if len(r.TransferEncoding) > 0 {
+			// A length beside it was dropped by net/http: whoever sent both
+			// saw another end of this request than we did (RFC 9112, 6.3).
+			w.Header().Set("Connection", "close")
+		}
+		// That of the reply before on this connection has no say any more.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		beginBodyTime(w, r)
 		defer g.rescue(w, r)
 		if !loopbackHost(r.Host) {
@@ -44,15 +53,15 @@ func (g *Gateway) front(next http.Handler) http.Handler {
 	})
 }
 
-// secure sets what every reply carries: nothing of it may be sniffed, framed,
-// cached or read by another site.
-func secure(h http.Header) {
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
+// secure is what every reply carries: nothing of it may be sniffed, framed,
+// cached or read by another site. Its values are shared by all replies.
+var secure = http.Header{
+	"X-Content-Type-Options":       {"nosniff"},
+	"X-Frame-Options":              {"DENY"},
+	"Content-Security-Policy":      {"default-src 'none'; frame-ancestors 'none'"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Cache-Control":                {"no-store"},
 }
 
 // rescue turns a panic of a handler into a 500, so that one defect is one
@@ -175,7 +184,7 @@ func (l originList) allows(origin string) bool {
 // allowOrigin lets an allow-listed page read the reply.
 func allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "Retry-After, retry-after-ms, x-should-retry")
+	h.Set("Access-Control-Expose-Headers", "Retry-After, retry-after-ms, x-should-retry, "+truncatedHeader)
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	h.Add("Vary", "Origin")
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +33,18 @@ const DefaultGrace = 5 * time.Second
 // Config is what a Gateway is built from. Embedder, Listen and Logger are required.
 type Config struct {
 	Embedder       Embedder
-	Listen         string        // loopback host:port; port 0 takes a free one
-	Aliases        []string      // further model names that are served as the engine's model
-	AllowedOrigins []string      // "scheme://host" or "scheme://*", beside the gateway's own
-	MaxBody        int64         // bytes; 0 = DefaultMaxBody
-	Grace          time.Duration // 0 = DefaultGrace
+	Reranker       Reranker          // nil = /v1/rerank answers 501
+	Chat           Forwarder         // nil = the chat routes answer 501
+	Metrics        http.Handler      // GET /metrics; nil = no such route
+	Model          func() ModelFacts // for Ollama's lists; may be nil
+	Listen         string            // loopback host:port; port 0 takes a free one
+	Aliases        []string          // further model names that are served as the engine's model
+	AllowedOrigins []string          // "scheme://host" or "scheme://*", beside the gateway's own
+	Keys           []Key             // a client may show one even where none is required
+	RequireKey     bool              // every route but health, version and metrics
+	MaxBody        int64             // bytes of one body; 0 = DefaultMaxBody
+	MaxInFlight    int64             // bytes of all bodies under way; 0 = DefaultMaxInFlight
+	Grace          time.Duration     // 0 = DefaultGrace
 	Logger         *slog.Logger
 }
 
@@ -44,15 +52,21 @@ type Config struct {
 // listeners, which Listen sets before Run reads them.
 type Gateway struct {
 	embedder Embedder
+	reranker Reranker
+	chat     Forwarder
+	metrics  http.Handler
+	facts    func() ModelFacts
 	listen   string
 	aliases  []string
 	origins  originList
+	keys     ring
 	maxBody  int64
 	grace    time.Duration
 	log      *slog.Logger
 	created  time.Time // stands as "created" in the model list
 	table    map[string]route
 	buffers  sync.Pool // *[]byte: request bodies and replies
+	bodies   budget
 
 	mu        sync.Mutex // guards listeners
 	listeners []net.Listener
@@ -70,11 +84,20 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allowed origins: %w", err)
 	}
+	keys, err := newRing(cfg.RequireKey, cfg.Keys)
+	if err != nil {
+		return nil, err
+	}
 	g := &Gateway{
 		embedder: cfg.Embedder,
+		reranker: cfg.Reranker,
+		chat:     cfg.Chat,
+		metrics:  cfg.Metrics,
+		facts:    cfg.Model,
 		listen:   cfg.Listen,
 		aliases:  cfg.Aliases,
 		origins:  origins,
+		keys:     keys,
 		maxBody:  cfg.MaxBody,
 		grace:    cfg.Grace,
 		log:      cfg.Logger,
@@ -84,6 +107,7 @@ func New(cfg Config) (*Gateway, error) {
 	if g.maxBody == 0 {
 		g.maxBody = DefaultMaxBody
 	}
+	g.bodies.limit = cmp.Or(cfg.MaxInFlight, DefaultMaxInFlight)
 	if g.grace == 0 {
 		g.grace = DefaultGrace
 	}

@@ -246,7 +246,7 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 // overPipe serves g to one connection inside a synctest bubble.
 func overPipe(g *gateway.Gateway, talk func(client net.Conn)) {
 	l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
-	srv := &http.Server{Handler: g.Handler()}
+	srv := g.Server()
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = srv.Serve(l) }()
 	client, server := net.Pipe()

@@ -10,6 +10,7 @@ const (
 	TypeInvalidRequest Type = "invalid_request_error" // 4xx: the request has to change
 	TypeNotFound       Type = "not_found_error"       // 404 on a path
 	TypePermission     Type = "permission_error"      // 403, 421
+	TypeAuthentication Type = "authentication_error"  // 401
 	TypeRateLimit      Type = "rate_limit_error"      // 429
 	TypeServer         Type = "server_error"          // 5xx
 )
@@ -25,6 +26,7 @@ const (
 	CodeUpstreamError     = "upstream_error"
 	CodeEngineUnavailable = "engine_unavailable"
 	CodeInvalidVector     = "invalid_vector"
+	CodeInvalidScore      = "invalid_score"
 	CodeContextLength     = "context_length_exceeded"
 	CodeModelNotFound     = "model_not_found"
 	CodeInvalidJSON       = "invalid_json"
@@ -41,6 +43,8 @@ const (
 	CodeTooLarge          = "request_too_large"
 	CodeRequestTimeout    = "request_timeout"
 	CodeInternal          = "internal_error"
+	CodeInvalidKey        = "invalid_api_key"
+	CodeTooManyBytes      = "too_many_bytes"
 )
 
 // Error is what stands inside {"error":…}. Param and Code are null in JSON

@@ -7,9 +7,9 @@ type Model struct {
 	Object      string `json:"object"` // always "model"
 	Created     int64  `json:"created"`
 	OwnedBy     string `json:"owned_by"`
-	Root        string `json:"root"`          // the served model behind an alias
-	MaxModelLen int    `json:"max_model_len"` // tokens of one input
-	Dimensions  int    `json:"dimensions"`    // length of a vector
+	Root        string `json:"root"`                    // the served model behind an alias
+	MaxModelLen int    `json:"max_model_len,omitempty"` // tokens of one input; 0 = not known
+	Dimensions  int    `json:"dimensions,omitempty"`    // length of a vector; 0 = makes none
 }
 
 // ModelList is the reply to GET /v1/models.

@@ -1,13 +1,7 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -34,192 +28,160 @@ type EmbeddingRequest struct {
 	Dimensions int      // ≥ 1; 0 = the client did not say
 }
 
+// Decoder turns the token ids of one input into text.
+type Decoder func(ids []uint) (string, error)
+
 // ParseEmbeddings reads one request body. Unknown fields are ignored; null
 // counts as absent, because several clients send it; names are matched
 // exactly and a known name may stand only once. Escaped lone surrogates
 // become U+FFFD (texts cut in the middle of an emoji come that way); raw
-// bytes that are not UTF-8 are refused. The error is an *Error fit for a 400.
+// bytes that are not UTF-8 are refused, and so are token ids. The error is an
+// *Error fit for a 400. Nothing of the request refers to body afterwards.
 func ParseEmbeddings(body []byte) (EmbeddingRequest, error) {
-	req := EmbeddingRequest{Encoding: EncodingFloat}
-	if !utf8.Valid(body) {
-		return req, invalid("", CodeInvalidJSON, "the body is not valid UTF-8; encode the JSON as UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	p := parser{dec: dec, req: &req, seen: make(map[string]bool, 4)}
-	if err := p.object(); err != nil {
-		return req, err
-	}
-	if len(req.Inputs) == 0 {
-		return req, invalid("input", CodeMissingField, "input is missing; send a string or an array of 1 to 2048 strings")
-	}
-	return req, nil
+	return ParseEmbeddingsDecoding(body, nil)
 }
 
-// parser walks the top-level object once, token by token, so that a value of
-// the wrong type is seen as it is and never turned into a zero value.
-type parser struct {
-	dec  *json.Decoder
-	req  *EmbeddingRequest
-	seen map[string]bool
+// ParseEmbeddingsDecoding is ParseEmbeddings for a client whose vocabulary is
+// known: [int] is one input, [[int]] are several, each turned into text by
+// decode. A nil decode refuses them.
+func ParseEmbeddingsDecoding(body []byte, decode Decoder) (EmbeddingRequest, error) {
+	p := parser{scanner: scanner{data: body}, decode: decode}
+	p.req.Encoding = EncodingFloat
+	err := p.object()
+	return p.req, err
 }
+
+// parser walks the top-level object once, so that a value of the wrong type is
+// seen as it is and never turned into a zero value.
+type parser struct {
+	scanner
+	req    EmbeddingRequest
+	seen   [len(fields)]bool
+	decode Decoder
+}
+
+// fields are the names that mean something here.
+var fields = [...]string{"input", "model", "encoding_format", "dimensions"}
 
 func (p *parser) object() error {
-	tok, err := p.dec.Token()
-	if err != nil {
-		return syntax(err)
+	if !utf8.Valid(p.data) {
+		return invalid("", CodeInvalidJSON, "the body is not valid UTF-8; encode the JSON as UTF-8")
 	}
-	if tok != json.Delim('{') {
-		return invalid("", CodeInvalidJSON, `the body must be a JSON object such as {"model":"…","input":"…"}`)
-	}
-	for p.dec.More() {
-		key, err := p.dec.Token()
-		if err != nil {
-			return syntax(err)
-		}
-		// Between braces the decoder yields nothing but strings as keys.
-		if err := p.field(key.(string)); err != nil {
+	if c := p.peek(); c != '{' {
+		if err := p.skip(0); err != nil {
 			return err
 		}
+		return invalid("", CodeInvalidJSON, `the body must be a JSON object such as {"model":"…","input":"…"}`)
 	}
-	if _, err := p.dec.Token(); err != nil {
-		return syntax(err)
+	if err := p.members(p.field); err != nil {
+		return err
 	}
-	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
+	if p.peek(); p.pos < len(p.data) {
 		return invalid("", CodeInvalidJSON, "something follows the JSON object; send exactly one object")
 	}
+	if len(p.req.Inputs) == 0 {
+		return invalid("input", CodeMissingField, "input is missing; send a string or an array of 1 to 2048 strings")
+	}
 	return nil
 }
 
-func (p *parser) field(name string) error {
-	switch name {
-	case "input", "model", "encoding_format", "dimensions":
-		if p.seen[name] {
-			return invalid(name, CodeDuplicateField, name+" stands twice in the body; send it once")
+func (p *parser) field(name []byte) error {
+	at := -1
+	for i, known := range fields {
+		if string(name) == known {
+			at = i
 		}
-		p.seen[name] = true
-	default:
-		var skipped json.RawMessage
-		if err := p.dec.Decode(&skipped); err != nil {
-			return syntax(err)
-		}
-		return nil
 	}
-	tok, err := p.dec.Token()
-	if err != nil {
-		return syntax(err)
+	if at < 0 {
+		return p.skip(1)
 	}
-	if tok == nil {
-		return nil
+	if p.seen[at] {
+		return invalid(fields[at], CodeDuplicateField, fields[at]+" stands twice in the body; send it once")
 	}
-	switch name {
+	p.seen[at] = true
+	if p.peek() == 'n' {
+		return p.word("null")
+	}
+	switch fields[at] {
 	case "input":
-		return p.input(tok)
+		return p.input()
 	case "model":
-		return p.model(tok)
+		return p.model()
 	case "encoding_format":
-		return p.encoding(tok)
+		return p.encoding()
 	default:
-		return p.dimensions(tok)
+		return p.dimensions()
 	}
 }
 
-func (p *parser) model(tok json.Token) error {
-	s, ok := tok.(string)
-	if !ok {
-		return invalid("model", CodeInvalidValue, "model must be a string; GET /v1/models lists the names")
+func (p *parser) model() error {
+	if p.peek() != '"' {
+		return p.wrong(invalid("model", CodeInvalidValue, "model must be a string; GET /v1/models lists the names"))
 	}
-	p.req.Model = s
+	s, err := p.text()
+	p.req.Model = string(s)
+	return err
+}
+
+func (p *parser) encoding() error {
+	refusal := invalid("encoding_format", CodeInvalidValue, `encoding_format must be "float" or "base64"`)
+	if p.peek() != '"' {
+		return p.wrong(refusal)
+	}
+	s, err := p.text()
+	if err != nil {
+		return err
+	}
+	switch {
+	case string(s) == string(EncodingFloat):
+		p.req.Encoding = EncodingFloat
+	case string(s) == string(EncodingBase64):
+		p.req.Encoding = EncodingBase64
+	default:
+		return refusal
+	}
 	return nil
 }
 
-func (p *parser) encoding(tok json.Token) error {
-	s, _ := tok.(string)
-	switch e := Encoding(s); e {
-	case EncodingFloat, EncodingBase64:
-		p.req.Encoding = e
-		return nil
+func (p *parser) dimensions() error {
+	refusal := invalid("dimensions", CodeInvalidValue, "dimensions must be a whole number of at least 1; leave it out for the model's own")
+	if c := p.peek(); c != '-' && (c < '0' || c > '9') {
+		return p.wrong(refusal)
 	}
-	return invalid("encoding_format", CodeInvalidValue, `encoding_format must be "float" or "base64"`)
-}
-
-func (p *parser) dimensions(tok json.Token) error {
-	num, _ := tok.(json.Number)
-	n, err := strconv.Atoi(num.String())
+	num, err := p.number()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(string(num))
 	if err != nil || n < 1 {
-		return invalid("dimensions", CodeInvalidValue, "dimensions must be a whole number of at least 1; leave it out for the model's own")
+		return refusal
 	}
 	p.req.Dimensions = n
 	return nil
 }
 
-func (p *parser) input(tok json.Token) error {
-	switch v := tok.(type) {
-	case string:
-		if v == "" {
+// wrong is refusal for a value of the wrong kind, unless the value is no JSON at all.
+func (p *parser) wrong(refusal error) error {
+	if err := p.skip(1); err != nil {
+		return err
+	}
+	return refusal
+}
+
+func (p *parser) input() error {
+	switch p.peek() {
+	case '"':
+		s, err := p.text()
+		if err != nil {
+			return err
+		}
+		if len(s) == 0 {
 			return invalid("input", CodeInvalidValue, "input is an empty string; send some text")
 		}
-		p.req.Inputs = []string{v}
+		p.req.Inputs = []string{string(s)}
 		return nil
-	case json.Delim:
-		if v == '[' {
-			return p.inputs()
-		}
+	case '[':
+		return p.inputs()
 	}
-	return invalid("input", CodeInvalidValue, "input must be a string or an array of strings")
-}
-
-func (p *parser) inputs() error {
-	for i := 0; p.dec.More(); i++ {
-		if i == MaxInputs {
-			return invalid("input", CodeInvalidValue, fmt.Sprintf("input has more than %d items; send it in several requests", MaxInputs))
-		}
-		tok, err := p.dec.Token()
-		if err != nil {
-			return syntax(err)
-		}
-		switch v := tok.(type) {
-		case string:
-			if v == "" {
-				return invalid("input", CodeInvalidValue, fmt.Sprintf("input[%d] is an empty string; leave it out", i))
-			}
-			p.req.Inputs = append(p.req.Inputs, v)
-			continue
-		case json.Number:
-			return tokenIDs()
-		case json.Delim:
-			if v == '[' {
-				return tokenIDs()
-			}
-		}
-		return invalid("input", CodeInvalidValue, fmt.Sprintf("input[%d] must be a string", i))
-	}
-	if _, err := p.dec.Token(); err != nil {
-		return syntax(err)
-	}
-	if len(p.req.Inputs) == 0 {
-		return invalid("input", CodeInvalidValue, "input is an empty array; send 1 to 2048 strings")
-	}
-	return nil
-}
-
-// tokenIDs refuses ids: nothing tells whose vocabulary they come from, and
-// ids of another one would give vectors that look right and are wrong.
-func tokenIDs() error {
-	return invalid("input", CodeTokenIDs, "input holds token ids, whose vocabulary is unknown here; send text instead "+
-		"(LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False))")
-}
-
-// syntax turns a decoder error into the envelope; the decoder's own text
-// tells the character at fault and is kept.
-func syntax(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return invalid("", CodeInvalidJSON, "the JSON body is empty or ends too early; send one complete object")
-	}
-	what := strings.TrimPrefix(err.Error(), "json: ")
-	var at *json.SyntaxError
-	if errors.As(err, &at) {
-		return invalid("", CodeInvalidJSON, fmt.Sprintf("the body is not valid JSON: %s (near byte %d)", what, at.Offset))
-	}
-	return invalid("", CodeInvalidJSON, "the body is not valid JSON: "+what)
+	return p.wrong(invalid("input", CodeInvalidValue, "input must be a string or an array of strings"))
 }

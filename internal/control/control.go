@@ -11,6 +11,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 )
@@ -53,7 +54,7 @@ type Gate interface{ Stats() admission.Stats }
 // DefaultGrace is how long requests under way may go on after Run was told to stop.
 const DefaultGrace = 3 * time.Second
 
-// Config is what a Server is built from. Everything but Grace is required.
+// Config is what a Server is built from. Everything but Cache, Roles and Grace is required.
 type Config struct {
 	Version  string
 	Socket   string // absolute path of the unix socket
@@ -61,11 +62,13 @@ type Config struct {
 	Engine   Engine
 	Gate     Gate
 	Validity func() Validity
+	Cache    func() embedding.CacheStats // nil = none is told
 	Indexer  Indexer
 	Index    Index
 	Search   Searcher
 	Settings func() Settings
-	Grace    time.Duration // 0 = DefaultGrace
+	Roles    func() []RoleStatus // every role that is served; nil = none is told
+	Grace    time.Duration       // 0 = DefaultGrace
 	Logger   *slog.Logger
 }
 

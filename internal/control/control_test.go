@@ -256,6 +256,7 @@ func TestStatus(t *testing.T) {
 			Counts:  document.Counts{Found: 7, Indexed: 5, Skipped: 1, Pending: 1, Chunks: 13, Reasons: map[document.Reason]int64{"binary": 1}},
 			Folders: 2, LastScan: &later, Counters: control.Counters{EmbeddedChunks: 13, ReusedChunks: 4},
 		},
+		Roles:    []control.RoleStatus{},
 		Problems: []control.Problem{},
 	}
 	if diff := cmp.Diff(want, get(p)); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
 
@@ -18,16 +19,25 @@ func (s *Server) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the index's counts: %w", err)
 	}
-	engine := s.cfg.Engine.Snapshot()
+	engine, roles := s.cfg.Engine.Snapshot(), s.roles()
 	return Status{
 		Version:   s.cfg.Version,
 		Endpoint:  s.cfg.Endpoint(),
 		Engine:    engine,
 		Admission: s.cfg.Gate.Stats(),
 		Validity:  s.cfg.Validity(),
+		Cache:     s.cacheStats(),
 		Index:     indexStatus(folders, s.cfg.Indexer.Counters()),
-		Problems:  problems(engine, folders),
+		Roles:     roles,
+		Problems:  append(problems(engine, folders), roleProblems(roles)...),
 	}, nil
+}
+
+func (s *Server) cacheStats() embedding.CacheStats {
+	if s.cfg.Cache == nil {
+		return embedding.CacheStats{}
+	}
+	return s.cfg.Cache()
 }
 
 // indexStatus sums the folders up. They come from one statement, so the sum

@@ -5,18 +5,21 @@ import (
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
 
 // Status is the reply to GET status: one snapshot of everything.
 type Status struct {
-	Version   string             `json:"version"`
-	Endpoint  string             `json:"endpoint"` // base URL for clients, with /v1
-	Engine    llamaserver.Status `json:"engine"`
-	Admission admission.Stats    `json:"admission"`
-	Validity  Validity           `json:"validity"`
-	Index     IndexStatus        `json:"index"`
-	Problems  []Problem          `json:"problems"` // never null
+	Version   string               `json:"version"`
+	Endpoint  string               `json:"endpoint"` // base URL for clients, with /v1
+	Engine    llamaserver.Status   `json:"engine"`
+	Admission admission.Stats      `json:"admission"`
+	Validity  Validity             `json:"validity"`
+	Cache     embedding.CacheStats `json:"cache"`
+	Index     IndexStatus          `json:"index"`
+	Roles     []RoleStatus         `json:"roles"`    // never null
+	Problems  []Problem            `json:"problems"` // never null
 }
 
 // Validity tells of vectors that were refused since the app started.

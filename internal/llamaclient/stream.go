@@ -17,6 +17,7 @@ func (c *Client) Stream(ctx context.Context, path string, body []byte) (*http.Re
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	request.Close = true // llama-server may hang up after a stream, just when the connection is used again
 	response, err := c.http.RoundTrip(request)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -31,7 +31,7 @@ func modelName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }
 
-// check embeds the probe and learns what the engine can do.
+// check sends the probe and learns what the engine can do.
 func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, client *llamaclient.Client, hash *hashing) (*Instance, *Problem) {
 	probing, cancel := context.WithTimeout(ctx, e.config.ProbeTimeout)
 	defer cancel()
@@ -40,8 +40,7 @@ func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, 
 	if err != nil {
 		return nil, e.probeProblem(ctx, child, err)
 	}
-	normalized := flagNumber(flags, 2, "--embd-normalize") == 2 // 2 is Euclidean, llama-server's default
-	reply, err := client.Embed(probing, probeTexts, vector.Expect{Count: len(probeTexts), Normalized: normalized})
+	probed, err := e.probe(probing, client)
 	if err != nil {
 		return nil, e.probeProblem(ctx, child, err)
 	}
@@ -49,19 +48,18 @@ func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, 
 	if err != nil {
 		return nil, e.probeProblem(ctx, child, err)
 	}
-	dim := len(reply.Vectors[0])
 	ubatch := flagNumber(flags, defaultUbatch, "-ub", "--ubatch-size")
 	i := &Instance{
-		Generation: e.generation, Client: client, ModelName: plan.name, Dim: dim, Slots: props.Slots, Normalized: normalized,
+		Generation: e.generation, Client: client, ModelName: plan.name, Dim: probed.dim, Slots: props.Slots, Normalized: probed.normalized,
 		MaxTokens:   maxTokens(plan.header, flags, props.ContextPerSlot, ubatch),
-		Fingerprint: fingerprint(sum, plan.binary.version, flags, dim),
+		Fingerprint: fingerprint(sum, plan.binary.version, flags, probed.dim),
 	}
 	i.BatchTokens = max(i.MaxTokens, ubatch)
 	now := time.Now().UTC()
 	e.emit(update{kind: eventNone, learn: func(f *facts) {
 		f.probe = Probe{OK: true, At: &now}
 		f.fingerprint = i.Fingerprint
-		f.model.Dimension, f.model.Context, f.model.MaxTokens, f.model.SHA256 = dim, props.ContextPerSlot, i.MaxTokens, sum
+		f.model.Dimension, f.model.Context, f.model.MaxTokens, f.model.SHA256 = probed.dim, props.ContextPerSlot, i.MaxTokens, sum
 	}})
 	return i, nil
 }
@@ -85,8 +83,8 @@ func (e *engine) probeProblem(ctx context.Context, child *process.Process, err e
 	var invalid *vector.InvalidError
 	var p *Problem
 	switch {
-	case errors.As(err, &invalid):
-		p = problem(CodeProbe, "the engine's vectors are not valid: %v", err)
+	case errors.As(err, &invalid), errors.Is(err, errProbe):
+		p = problem(CodeProbe, "the engine's answer to the probe is not valid: %v", err)
 	case ctx.Err() != nil:
 		return e.overtaken(ctx)
 	default:

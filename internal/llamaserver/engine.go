@@ -148,6 +148,9 @@ func (e *engine) prepare(ctx context.Context) (*plan, *Problem) {
 	case err != nil:
 		return nil, problem(CodeModelInvalid, "the model %s cannot be read: %v; download it again or choose another", model, err)
 	}
+	if err := accepts(e.config.Profile.Role, head); err != nil {
+		return nil, problem(CodeModelInvalid, "the model %s cannot serve this role: %v", model, err)
+	}
 	b, err := e.inspector.inspect(ctx, path)
 	if err != nil {
 		return nil, problem(CodeBinaryUnusable, "%v", err)

@@ -14,6 +14,7 @@ import (
 const (
 	poolingUnknown = -1
 	poolingLast    = 3
+	poolingRank    = 4
 )
 
 // header is what the supervisor needs of a GGUF file.

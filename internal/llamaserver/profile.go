@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // Profile is a named set of llama-server flags.
 type Profile struct {
 	Name  string
 	Flags []string
+	Role  upstream.Role // what the engine is run for; empty means embed; see RoleProfile
 }
 
 // Profiles are the built-in ones, largest machine first.
@@ -21,11 +24,11 @@ type Profile struct {
 func Profiles() []Profile {
 	flags := func(s string) []string { return strings.Fields(s) }
 	return []Profile{
-		{"reference", flags("--embeddings --pooling last -ngl 34 -c 131072 -b 32768 -ub 32768 -np 4")},
-		{"standard", flags("--embeddings --pooling last -ngl 34 -c 65536 -b 8192 -ub 8192 -np 4")},
-		{"small", flags("--embeddings --pooling last -ngl 34 -c 16384 -b 4096 -ub 4096 -np 2")},
+		{Name: "reference", Flags: flags("--embeddings --pooling last -ngl 34 -c 131072 -b 32768 -ub 32768 -np 4")},
+		{Name: "standard", Flags: flags("--embeddings --pooling last -ngl 34 -c 65536 -b 8192 -ub 8192 -np 4")},
+		{Name: "small", Flags: flags("--embeddings --pooling last -ngl 34 -c 16384 -b 4096 -ub 4096 -np 2")},
 		// The starter model names its pooling itself.
-		{"starter", flags("--embeddings -ngl 34 -c 32768 -b 8192 -ub 8192 -np 4")},
+		{Name: "starter", Flags: flags("--embeddings -ngl 34 -c 32768 -b 8192 -ub 8192 -np 4")},
 	}
 }
 

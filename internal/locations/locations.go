@@ -30,6 +30,9 @@ type Paths struct {
 // Database is the index.
 func (p Paths) Database() string { return filepath.Join(p.Data, "ondol.db") }
 
+// VectorCache holds vectors that can be computed again.
+func (p Paths) VectorCache() string { return filepath.Join(p.Cache, "vectors.cache.db") }
+
 // Models is where downloaded and chosen models lie.
 func (p Paths) Models() string { return filepath.Join(p.Data, "models") }
 
@@ -38,6 +41,9 @@ func (p Paths) Lock() string { return filepath.Join(p.Data, "app.lock") }
 
 // Log is the app's own log.
 func (p Paths) Log() string { return filepath.Join(p.Logs, "ondol.log") }
+
+// Token is the file with the key that clients show where one is required.
+func (p Paths) Token() string { return filepath.Join(p.Data, "token") }
 
 // ControlSocket is where the command line reaches the running app.
 func (p Paths) ControlSocket() string { return filepath.Join(p.Run, "control.sock") }

@@ -182,6 +182,8 @@ func (k Knob) toml(s *Settings) string {
 		return quote(short(*field))
 	case *int:
 		return strconv.Itoa(*field)
+	case *bool:
+		return strconv.FormatBool(*field)
 	case *[]string:
 		items := make([]string, len(*field))
 		for i, item := range *field {

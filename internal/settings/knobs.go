@@ -11,7 +11,7 @@ import (
 // Knob is one setting.
 type Knob struct {
 	Key     string // dotted, as in the file
-	Default any    // string, int, time.Duration or []string; its type is the knob's
+	Default any    // string, int, bool, time.Duration or []string; its type is the knob's
 	Unit    string // of a number, as in "tokens"; empty where there is none
 	Min     int    // smallest int, or seconds of a duration
 	Max     int    // largest
@@ -23,13 +23,17 @@ type Knob struct {
 }
 
 // knobs is the one table. The order is the order shown.
-var knobs = []Knob{
+var knobs = append([]Knob{
 	{Key: "listen", Default: "127.0.0.1:7434", Meaning: "address of the endpoint for editors and agents; a loopback address",
 		Env: "ONDOL_LISTEN", Flag: "listen", field: func(s *Settings) any { return &s.Listen }},
 	{Key: "allowed_origins", Default: []string{}, Meaning: "web origins that may call the endpoint, such as app://obsidian.md",
 		field: func(s *Settings) any { return &s.AllowedOrigins }},
 	{Key: "aliases", Default: []string{}, Meaning: "further model names that clients may ask for, such as text-embedding-3-small",
 		field: func(s *Settings) any { return &s.Aliases }},
+	{Key: "require_key", Default: false, Meaning: "serve only clients that show the key in the token file; else any program on this machine",
+		field: func(s *Settings) any { return &s.RequireKey }},
+	{Key: "decode_token_ids", Default: "", Meaning: "vocabulary (cl100k_base) in which token ids are read from clients that show the key in the token file; empty refuses them",
+		field: func(s *Settings) any { return &s.DecodeTokenIDs }},
 	{Key: "log", Default: "info", Meaning: "least level that is logged: debug, info, warn, error",
 		Env: "ONDOL_LOG", Flag: "log", field: func(s *Settings) any { return &s.Log }},
 
@@ -63,7 +67,12 @@ var knobs = []Knob{
 		field: func(s *Settings) any { return &s.Index.MaxFile }},
 	{Key: "index.reconcile", Default: 10 * time.Minute, Min: 10, Max: 86400, Meaning: "time between full scans, which repair what a watcher missed",
 		field: func(s *Settings) any { return &s.Index.Reconcile }},
-}
+
+	{Key: "cache.memory", Default: 64, Unit: "MiB", Min: 1, Max: 65536, Meaning: "memory for vectors of texts that clients asked for",
+		field: func(s *Settings) any { return &s.Cache.Memory }},
+	{Key: "cache.disk", Default: 512, Unit: "MiB", Min: 0, Max: 1 << 20, Meaning: "the same on disk, in the cache folder; 0 means memory only",
+		field: func(s *Settings) any { return &s.Cache.Disk }},
+}, roleKnobs()...)
 
 // Knobs is the table of all settings; the caller may keep it.
 func Knobs() []Knob { return append([]Knob(nil), knobs...) }
@@ -88,6 +97,12 @@ func (k Knob) set(s *Settings, value any) error {
 			return fmt.Errorf("a text in quotes is needed")
 		}
 		*field = text
+	case *bool:
+		yes, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("true or false is needed")
+		}
+		*field = yes
 	case *[]string:
 		list, err := texts(value)
 		if err != nil {
@@ -155,6 +170,12 @@ func (k Knob) parse(text string) (any, error) {
 			return text, nil // set says what is needed
 		}
 		return n, nil
+	case bool:
+		yes, err := strconv.ParseBool(strings.TrimSpace(text))
+		if err != nil {
+			return text, nil // set says what is needed
+		}
+		return yes, nil
 	case []string:
 		return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }), nil
 	}
@@ -168,6 +189,8 @@ func (k Knob) text(s *Settings) string {
 		return *field
 	case *int:
 		return strconv.Itoa(*field)
+	case *bool:
+		return strconv.FormatBool(*field)
 	case *[]string:
 		return strings.Join(*field, " ")
 	case *time.Duration:

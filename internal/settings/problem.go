@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // Problem is one thing wrong with the settings. Code names the sentence in
@@ -86,6 +88,9 @@ func (s *Settings) check() []Problem {
 	}
 	if s.Index.ChunkMin > s.Index.ChunkMax {
 		problems = append(problems, broken("index.chunk_min", s.Index.ChunkMin, "index.chunk_max", s.Index.ChunkMax, "≤", "index.chunk_min"))
+	}
+	for _, role := range upstream.Roles() {
+		problems = append(problems, s.Roles.Of(role).check(role)...)
 	}
 	return problems
 }

@@ -23,11 +23,15 @@ type Settings struct {
 	Listen         string   // address of the endpoint, host:port
 	AllowedOrigins []string // web origins that may call the endpoint
 	Aliases        []string // further names of the engine's model
+	RequireKey     bool     // clients must show the key of the token file
+	DecodeTokenIDs string   // vocabulary of the token ids sent by clients that show it; empty = refused
 	Log            string   // debug, info, warn, error
 
 	Engine    Engine
 	Admission Admission
 	Index     Index
+	Cache     Cache
+	Roles     Roles
 }
 
 // Engine is how llama-server is run.
@@ -54,6 +58,12 @@ type Index struct {
 	ChunkMax  int           // tokens
 	MaxFile   int           // MiB; larger files are skipped
 	Reconcile time.Duration // between full scans
+}
+
+// Cache bounds the vectors that are kept for clients that ask again.
+type Cache struct {
+	Memory int // MiB
+	Disk   int // MiB; 0 = memory only
 }
 
 // Source is where a value came from.

@@ -12,6 +12,7 @@ import (
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/remote"
 	"github.com/ondol-app/ondol/internal/settings"
 )
 
@@ -57,9 +58,22 @@ func (d doorForIndexer) Embed(ctx context.Context, texts []string) ([][]float32,
 	return result.Vectors, result.Fingerprint, nil
 }
 
+// CountTokens sizes passages. Where a remote engine counts nothing, passages
+// are sized by an estimate; whether one fits is for that engine to say.
 func (d doorForIndexer) CountTokens(ctx context.Context, texts []string) ([]int, error) {
-	return d.door.CountTokens(ctx, texts)
+	counts, err := d.door.CountTokens(ctx, texts)
+	if !errors.Is(err, remote.ErrNoCount) {
+		return counts, err
+	}
+	counts = make([]int, len(texts))
+	for i, text := range texts {
+		counts[i] = len(text)/bytesPerToken + 1
+	}
+	return counts, nil
 }
+
+// bytesPerToken is a low figure for prose, code and Korean in a large vocabulary.
+const bytesPerToken = 3
 
 func (d doorForIndexer) Fingerprint() (string, error) {
 	info, err := d.door.Info()

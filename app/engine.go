@@ -1,6 +1,7 @@
 package app
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,10 +87,16 @@ func checkCapacity(s settings.Settings, flags []string) error {
 		LongestInput: s.Engine.LongestInput, ChunkMax: s.Index.ChunkMax,
 		Connections: llamaclient.DefaultLimits().MaxConns,
 	}
-	if err := c.ReadFlags(flags); err != nil {
+	if s.Roles.Embed.Remote() {
+		// How many it serves at once, and how long an input may be, is its own affair.
+		c.Slots, c.Batch, c.Ubatch = s.Admission.Executing, math.MaxInt, math.MaxInt
+	} else if err := c.ReadFlags(flags); err != nil {
 		return err
 	}
-	return c.Check()
+	if err := c.Check(); err != nil {
+		return err
+	}
+	return checkRoles(s)
 }
 
 // acceptSettings is checkCapacity for settings that are not in force yet.

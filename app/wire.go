@@ -19,6 +19,8 @@ import (
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
+	"github.com/ondol-app/ondol/internal/upstream"
+	"github.com/ondol-app/ondol/internal/vectorcache"
 )
 
 // parts is the app put together, ready to run. Every part is built once, in
@@ -26,9 +28,11 @@ import (
 type parts struct {
 	logger  *slog.Logger
 	index   *sqlite.DB
-	engine  *llamaserver.Server
+	engine  embedder
 	gate    *admission.Gate
 	door    *embedding.Service
+	cache   *vectorcache.Cache
+	roles   []*role // beside embedding
 	indexer *indexer.Indexer
 	search  *search.Searcher
 	gateway *gateway.Gateway
@@ -42,6 +46,9 @@ func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger
 	defer func() {
 		if err != nil && p.index != nil {
 			p.index.Close()
+		}
+		if err != nil && p.cache != nil {
+			p.cache.Close()
 		}
 	}()
 	executable, err := os.Executable()
@@ -59,14 +66,20 @@ func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger
 	if err := checkCapacity(s.Settings, profile.Flags); err != nil {
 		return nil, err
 	}
+	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
+		r, err := wireRole(name, s, paths, logger)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			p.roles = append(p.roles, r)
+		}
+	}
 	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{Path: paths.Database()}); err != nil {
 		return nil, err
 	}
-	if p.engine, err = llamaserver.New(llamaserver.Config{
-		Binary: s.Engine.Server, Model: model, Profile: profile,
-		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
-		Autostart: true, Logger: logger.With("part", "engine"),
-	}); err != nil {
+	engine, err := p.embedEngine(s, paths, model, profile)
+	if err != nil {
 		return nil, err
 	}
 	if p.gate, err = admission.NewGate(admission.Limits{
@@ -75,8 +88,11 @@ func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger
 	}); err != nil {
 		return nil, err
 	}
+	if p.cache, err = newCache(ctx, s.Cache, paths, logger.With("part", "cache")); err != nil {
+		return nil, err
+	}
 	if p.door, err = embedding.New(embedding.Config{
-		Gate: p.gate, Engine: engineForDoor{p.engine, s.Engine.LongestInput}, Total: s.Admission.Total,
+		Gate: p.gate, Engine: engine, Cache: p.cache, Total: s.Admission.Total,
 		Logger: logger.With("part", "door"),
 	}); err != nil {
 		return nil, err
@@ -96,18 +112,54 @@ func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger
 	return p, p.surfaces(s, paths)
 }
 
+// embedEngine builds what embeds, and returns it as the door sees it.
+func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model string, profile llamaserver.Profile) (embedding.Engine, error) {
+	if chosen := s.Roles.Embed; chosen.Remote() {
+		engine, err := newRemote(upstream.RoleEmbed, chosen, p.logger)
+		if err != nil {
+			return nil, fmt.Errorf("roles.embed: %w", err)
+		}
+		p.engine = remoteEmbedder{engine}
+		return remoteForDoor{engine}, nil
+	}
+	engine, err := llamaserver.New(llamaserver.Config{
+		Binary: s.Engine.Server, Model: model, Profile: profile,
+		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
+		Autostart: true, Logger: p.logger.With("part", "engine"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.engine = engine
+	return engineForDoor{engine, s.Engine.LongestInput}, nil
+}
+
 // surfaces builds what others reach the app by, and takes its addresses.
 func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) {
-	if p.gateway, err = gateway.New(gateway.Config{
-		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, Logger: p.logger.With("part", "gateway"),
-	}); err != nil {
+	config := gateway.Config{
+		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, RequireKey: s.RequireKey,
+		Model: p.modelFacts, Logger: p.logger.With("part", "gateway"),
+	}
+	if r := p.role(upstream.RoleChat); r != nil {
+		config.Chat = r.door
+	}
+	if r := p.role(upstream.RoleRerank); r != nil {
+		config.Reranker = r.door
+	}
+	if config.Keys, err = clientKeys(s, paths.Token()); err != nil {
+		return err
+	}
+	if config.Metrics, err = p.metrics(); err != nil {
+		return err
+	}
+	if p.gateway, err = gateway.New(config); err != nil {
 		return err
 	}
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
-		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door),
+		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Search: p.search,
-		Settings: settingsForControl(s, paths), Logger: p.logger.With("part", "control"),
+		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err
 	}
@@ -122,15 +174,21 @@ func (p *parts) endpoint() string { return "http://" + p.gateway.Address() + "/v
 
 // stages is the order of life: each stage may rely on those before it, and
 // ends before they do. Stop intake, drain HTTP, stop the engine, let the door
-// see its last exchanges fail, close the database.
+// see its last exchanges fail, close the databases.
 func (p *parts) stages() [][]service {
+	gates := []service{{"gate", p.gate.Run}, {"door", p.door.Run}}
+	engines := []service{{"engine", p.engine.Run}}
+	for _, r := range p.roles {
+		gates = append(gates, service{r.name.String() + " gate", r.gate.Run}, service{r.name.String() + " door", r.door.Run})
+		engines = append(engines, service{r.name.String() + " engine", r.engine.Run})
+	}
 	return [][]service{
 		{{"index", func(ctx context.Context) error {
 			<-ctx.Done()
 			return p.index.Close()
-		}}},
-		{{"gate", p.gate.Run}, {"door", p.door.Run}},
-		{{"engine", p.engine.Run}},
+		}}, {"cache", p.cache.Run}},
+		gates,
+		engines,
 		{{"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // watchInterval is how often status --watch and waiting commands look.
@@ -90,6 +91,11 @@ func (c *commands) showStatus(s control.Status) {
 	if last := s.Index.LastScan; last != nil {
 		rows = append(rows, []cell{{text: say("status.scan")}, {text: local(*last)}})
 	}
+	for _, r := range s.Roles {
+		if r.Role != upstream.RoleEmbed || r.URL != "" { // a local engine for embedding is above
+			rows = append(rows, []cell{{text: say("status.role." + r.Role.String())}, c.engineState(r.State, roleDetail(say, r))})
+		}
+	}
 	rows = append(rows, []cell{{text: say("status.endpoint")}, {text: s.Endpoint}})
 	for i := range rows {
 		rows[i][0].style = dim
@@ -122,13 +128,27 @@ func (c *commands) engineState(state, detail string) cell {
 	switch state {
 	case "ready":
 		style = green
-	case "failed", "stopped":
+	case "failed", "stopped", "refused", "unreachable":
 		style = red
 	}
 	if detail != "" {
 		text += " · " + detail
 	}
 	return cell{text: text, style: style}
+}
+
+// roleDetail names the model and, where others run it, the place: an owner sees
+// where texts go.
+func roleDetail(say sayer, r control.RoleStatus) string {
+	switch {
+	case r.Plain:
+		return say("status.role.plain", "model", clean(r.Model), "url", clean(r.URL))
+	case r.Outside:
+		return say("status.role.outside", "model", clean(r.Model), "url", clean(r.URL))
+	case r.URL != "":
+		return say("status.role.at", "model", clean(r.Model), "url", clean(r.URL))
+	}
+	return clean(r.Model)
 }
 
 type sayer func(key string, pairs ...any) string

@@ -14,38 +14,47 @@ const (
 	maxSpecialTokens = 8
 )
 
-// batches cuts inputs into runs of consecutive ones for one engine call each,
-// as [start, end) pairs covering all of them in order. An input above
-// batchTokens is a run of its own.
-func batches(inputs []string, batchTokens int) [][2]int {
-	var runs [][2]int
-	start, tokens := 0, 0
-	for i, input := range inputs {
-		size := len(input)/bytesPerToken + 1
-		full := i-start == maxBatchInputs || batchTokens > 0 && tokens+size > batchTokens
-		if i > start && full {
-			runs = append(runs, [2]int{start, i})
-			start, tokens = i, 0
+// batch is how many of the first flights go into one engine call; at least
+// one, so that a text above batchTokens is a call of its own.
+func batch(flights []*flight, batchTokens int) int {
+	tokens := 0
+	for i, f := range flights {
+		tokens += len(f.text)/bytesPerToken + 1
+		if i == maxBatchInputs || i > 0 && batchTokens > 0 && tokens > batchTokens {
+			return i
 		}
-		tokens += size
 	}
-	if start < len(inputs) {
-		runs = append(runs, [2]int{start, len(inputs)})
-	}
-	return runs
+	return len(flights)
 }
 
-// suspects lists the inputs that might exceed maxTokens. No tokenizer makes
-// more than a token of a byte, so the others surely fit.
-func suspects(inputs []string, maxTokens int) []int {
-	if maxTokens <= 0 {
-		return nil
-	}
-	var indices []int
-	for i, input := range inputs {
-		if len(input)+maxSpecialTokens > maxTokens {
-			indices = append(indices, i)
+// suspect says whether a text might exceed maxTokens (0 = no limit). No
+// tokenizer makes more than a token of a byte, so the others surely fit.
+func suspect(text string, maxTokens int) bool {
+	return maxTokens > 0 && len(text)+maxSpecialTokens > maxTokens
+}
+
+// shares splits the token count of one engine call over its texts, by their
+// length; what has been counted already is taken out first.
+func shares(call []*flight, tokens int) []int {
+	weight := 0
+	for _, f := range call {
+		if f.tokens > 0 {
+			tokens -= f.tokens
+		} else {
+			weight += len(f.text) + 1
 		}
 	}
-	return indices
+	tokens = max(tokens, 0)
+	parts := make([]int, len(call))
+	passed, given := 0, 0
+	for i, f := range call {
+		if f.tokens > 0 {
+			parts[i] = f.tokens
+			continue
+		}
+		passed += len(f.text) + 1
+		parts[i] = tokens*passed/weight - given
+		given += parts[i]
+	}
+	return parts
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
-// exchange is one request at the engine, from its permit to the permit's
+// exchange is what one request has computed, from its permit to the permit's
 // release. run owns it, on a goroutine that outlives the caller; await is the
 // caller. party settles, once, whether the caller left or was answered, so
 // that the outcome counted is the one the caller saw.
@@ -23,10 +23,12 @@ type exchange struct {
 	service  *Service
 	permit   *admission.Permit // released by run, on every path
 	instance Instance
-	inputs   []string
+	lane     admission.Lane
+	own      []*flight // all have ended when run has answered
+	decides  bool      // a success of it is the success of its request
 
 	party atomic.Int32
-	reply chan answer // buffered: run never waits for the caller
+	reply chan error // buffered: run never waits for the caller
 }
 
 const (
@@ -35,50 +37,47 @@ const (
 	partyAnswered
 )
 
-type answer struct {
-	result Result
-	err    error
-}
-
 // await is the caller's side.
-func (e *exchange) await(ctx context.Context) (Result, error) {
+func (e *exchange) await(ctx context.Context) error {
 	select {
-	case a := <-e.reply:
-		return a.result, a.err
+	case err := <-e.reply:
+		return err
 	case <-ctx.Done():
 	}
 	if e.party.CompareAndSwap(partyOpen, partyLeft) {
 		e.permit.Drain()
-		return Result{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	a := <-e.reply // it was just being answered
-	return a.result, a.err
+	return <-e.reply // it was just being answered
 }
 
 // run makes the exchange. ctx carries no cancellation of the caller.
 func (e *exchange) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.service.total, &TimeoutError{After: e.service.total})
 	defer cancel()
-	result, err := e.embed(ctx)
+	err := e.embed(ctx)
 	answered := e.party.CompareAndSwap(partyOpen, partyAnswered)
 
 	var timeout *TimeoutError
 	if errors.As(err, &timeout) {
 		if answered {
 			e.permit.Drain()
-			e.reply <- answer{err: err}
+			e.reply <- err
 		}
 		e.outlast(timeout)
 		return
 	}
 	outcome := outcomeOf(err)
-	if !answered {
+	switch {
+	case !answered:
 		outcome = admission.CancelledExecuting
+	case err == nil && !e.decides:
+		outcome = admission.Uncounted
 	}
 	// First the permit, then the answer: a caller that has its answer finds
 	// itself no more among the executing.
 	e.permit.Release(outcome)
-	e.reply <- answer{result, err}
+	e.reply <- err
 }
 
 // outlast holds the permit until the engine that did not answer is gone:
@@ -95,71 +94,130 @@ func (e *exchange) outlast(timeout *TimeoutError) {
 // errAbandoned ends an exchange whose caller has left; nobody sees it.
 var errAbandoned = errors.New("caller left")
 
-// embed makes the engine calls, one after another. When the caller has left,
-// the call under way is the last: there is nobody to make the others for.
-func (e *exchange) embed(ctx context.Context) (Result, error) {
-	result := Result{
-		Vectors:     make([][]float32, 0, len(e.inputs)),
-		Model:       e.instance.Model,
-		Fingerprint: e.instance.Fingerprint,
-		Dim:         e.instance.Dim,
-	}
-	start := time.Now()
-	for _, run := range batches(e.inputs, e.instance.BatchTokens) {
-		if e.party.Load() == partyLeft {
-			return Result{}, errAbandoned
-		}
+// embed makes the engine calls, one after another; what a call brings lands
+// before the next begins. Every flight has ended when it returns.
+func (e *exchange) embed(ctx context.Context) error {
+	flights := e.service.flights
+	left := e.own
+	dim := e.instance.Dim
+	began := time.Now()
+	longest := time.Duration(0) // of the calls so far
+	for len(left) > 0 {
 		if ctx.Err() != nil {
-			return Result{}, context.Cause(ctx)
+			flights.fail(left, &failure{err: context.Cause(ctx)})
+			return context.Cause(ctx)
 		}
-		inputs := e.inputs[run[0]:run[1]]
-		want := vector.Expect{Count: len(inputs), Dim: result.Dim, Normalized: !e.instance.Unnormalized}
-		reply, err := e.instance.Client.Embed(ctx, inputs, want)
-		if err == nil {
-			err = vector.Check(reply.Vectors, want) // the law holds for any client
+		if e.party.Load() == partyLeft {
+			if left = e.finish(left, e.service.total-time.Since(began), longest); len(left) == 0 {
+				return errAbandoned
+			}
 		}
+		flights.urgent(left)
+		n := batch(left, e.instance.BatchTokens)
+		start := time.Now()
+		embeddings, err := e.call(ctx, left[:n], dim)
+		longest = max(longest, time.Since(start))
 		if err != nil {
-			return Result{}, e.judge(ctx, err, run[0], time.Since(start))
+			return e.judge(ctx, err, left[:n], left[n:], time.Since(began))
 		}
-		e.service.checked.Add(uint64(len(inputs)))
-		result.Vectors = append(result.Vectors, reply.Vectors...)
-		result.Tokens += reply.PromptTokens
-		result.Dim = len(result.Vectors[0])
+		flights.land(left[:n], embeddings)
+		left, dim = left[n:], len(embeddings[0].Vector)
 	}
-	return result, nil
+	return nil
 }
 
-// judge gives an engine call's error the form the caller knows. The call was
-// for the inputs from offset on.
-func (e *exchange) judge(ctx context.Context, err error, offset int, elapsed time.Duration) error {
+// finish says what to go on with when the caller has left; the rest ends here.
+// A client's request is finished: its retry then finds all of it done, where
+// it would else cost the engine the same again, and again. Indexing asks
+// another time, so only what others wait for is computed. A call that the
+// total might end is not begun for nobody: that would cost the engine its life.
+func (e *exchange) finish(left []*flight, remaining, longest time.Duration) []*flight {
+	flights := e.service.flights
+	if e.service.stopping.Err() != nil || remaining <= longest {
+		flights.fail(left, takeoff)
+		return nil
+	}
+	if e.lane == admission.LaneClient {
+		return left
+	}
+	wanted, unwanted := flights.wanted(left)
+	flights.fail(unwanted, takeoff)
+	return wanted
+}
+
+// call is one engine call.
+func (e *exchange) call(ctx context.Context, call []*flight, dim int) ([]vector.Embedding, error) {
+	inputs := make([]string, len(call))
+	for i, f := range call {
+		inputs[i] = f.text
+	}
+	want := vector.Expect{Count: len(call), Dim: dim, Normalized: !e.instance.Unnormalized}
+	reply, err := e.instance.Client.Embed(ctx, inputs, want)
+	if err == nil {
+		err = vector.Check(reply.Vectors, want) // the law holds for any client
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.service.checked.Add(uint64(len(call)))
+	embeddings := make([]vector.Embedding, len(call))
+	for i, tokens := range shares(call, reply.PromptTokens) {
+		counted := len(call) == 1 && reply.PromptTokens > 0 || call[i].tokens > 0
+		embeddings[i] = vector.Embedding{Vector: reply.Vectors[i], Tokens: tokens, Counted: counted}
+	}
+	return embeddings, nil
+}
+
+// judge gives an engine call's error the form the caller knows, and ends the
+// flights of the call and of those that will not follow it. Whoever joined one
+// that is not to blame tries for itself.
+func (e *exchange) judge(ctx context.Context, err error, call, rest []*flight, elapsed time.Duration) error {
+	flights := e.service.flights
+	defer flights.fail(rest, takeoff)
 	var invalid *vector.InvalidError
 	if errors.As(err, &invalid) {
 		e.service.noteInvalid(invalid)
-		return invalid.Shift(offset)
+		for _, problem := range invalid.Problems {
+			blamed, why := call, &failure{reason: problem.Reason, whole: true}
+			if i := problem.Index; i >= 0 && i < len(call) {
+				blamed, why = call[i:i+1], &failure{reason: problem.Reason}
+			}
+			flights.fail(blamed, why)
+		}
+		flights.fail(call, takeoff)
+		return invalid
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+	} else if long := new(llamaclient.ContextError); errors.As(err, &long) {
+		err = e.tooLong(ctx, long, call)
+	} else {
+		err = e.service.translate(fmt.Errorf("embed: %w", err), elapsed)
 	}
-	var long *llamaclient.ContextError
-	if errors.As(err, &long) {
-		return e.tooLong(ctx, long, offset)
+	why := takeoff
+	var timeout *TimeoutError
+	if errors.As(err, &timeout) {
+		why = &failure{err: timeout} // the engine is being replaced; all have waited long
 	}
-	return e.service.translate(fmt.Errorf("embed: %w", err), elapsed)
+	flights.fail(call, why)
+	flights.fail(rest, why)
+	return err
 }
 
 // tooLong finds the input the engine meant: it does not say which.
-func (e *exchange) tooLong(ctx context.Context, said *llamaclient.ContextError, offset int) error {
-	found := &TooLongError{Index: offset, Tokens: said.Tokens, Limit: said.Limit}
-	for i, input := range e.inputs[offset:] {
-		if len(input)+maxSpecialTokens <= said.Limit {
+func (e *exchange) tooLong(ctx context.Context, said *llamaclient.ContextError, call []*flight) error {
+	found := &TooLongError{Index: call[0].input, Tokens: said.Tokens, Limit: said.Limit}
+	for _, f := range call {
+		if !suspect(f.text, said.Limit) {
 			continue
 		}
-		counts, err := e.service.count(ctx, e.instance, []string{input})
-		if err != nil {
-			return err
+		counts, err := e.service.count(ctx, e.instance, []string{f.text})
+		if err != nil { // what the engine said stands; this may be the one
+			found.Index = f.input
+			break
 		}
 		if counts[0] > said.Limit {
-			found.Index, found.Tokens = offset+i, counts[0]
+			found.Index, found.Tokens = f.input, counts[0]
 			break
 		}
 	}
@@ -208,9 +266,12 @@ func (s *Service) vanished(err error) error {
 func outcomeOf(err error) admission.Outcome {
 	var invalid *vector.InvalidError
 	var unavailable *UnavailableError
+	var timeout *TimeoutError
 	switch {
 	case err == nil:
 		return admission.Served
+	case errors.As(err, &timeout):
+		return admission.UpstreamTimeout
 	case errors.As(err, &invalid):
 		return admission.InvalidVector
 	case errors.As(err, &unavailable):

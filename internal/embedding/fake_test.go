@@ -2,7 +2,9 @@ package embedding_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,12 +14,14 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/vector"
+	"github.com/ondol-app/ondol/internal/vectorcache"
 )
 
 // fakeClient is an engine in the process: one token a byte and two special
 // ones, delay for each call, faults on demand.
 type fakeClient struct {
 	delay time.Duration
+	salt  byte // of its vectors
 	// fault, when set, may give the n-th call (from 0) an answer of its own.
 	fault func(ctx context.Context, n int, inputs []string, good llamaclient.Reply) (llamaclient.Reply, error)
 
@@ -26,21 +30,19 @@ type fakeClient struct {
 	running int        // guarded by mu
 	most    int        // guarded by mu; highest running
 	counted []string   // guarded by mu; texts whose tokens were counted
+	uncount error      // guarded by mu; CountTokens fails with it
 }
 
-func fakeVector(input string) []float32 {
-	v := []float32{1, float32(len(input)), 3, float32(sum(input))}
+func fakeVector(input string) []float32 { return saltedVector(0, input) }
+
+// saltedVector is what an engine of that salt makes of input.
+func saltedVector(salt byte, input string) []float32 {
+	hash := sha256.Sum256(append([]byte(input), salt))
+	v := []float32{1, float32(hash[0]), float32(hash[1]), float32(hash[2]) + float32(hash[3])/256}
 	if err := vector.Normalize(v); err != nil {
 		panic(err)
 	}
 	return v
-}
-
-func sum(s string) (total int) {
-	for _, b := range []byte(s) {
-		total += int(b)
-	}
-	return total
 }
 
 func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Expect) (llamaclient.Reply, error) {
@@ -62,7 +64,7 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 	}
 	var good llamaclient.Reply
 	for _, input := range inputs {
-		good.Vectors = append(good.Vectors, fakeVector(input))
+		good.Vectors = append(good.Vectors, saltedVector(c.salt, input))
 		good.PromptTokens += len(input) + 2
 	}
 	if c.fault != nil {
@@ -74,6 +76,9 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 func (c *fakeClient) CountTokens(_ context.Context, texts []string) ([]int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.uncount != nil {
+		return nil, c.uncount
+	}
 	var counts []int
 	for _, text := range texts {
 		c.counted = append(c.counted, text)
@@ -105,6 +110,14 @@ func (e *fakeEngine) Current() (embedding.Instance, error) {
 	return e.instance, e.err
 }
 
+// become replaces the instance by one of another fingerprint.
+func (e *fakeEngine) become(fingerprint string, client embedding.Client) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.instance.Generation++
+	e.instance.Fingerprint, e.instance.Client = fingerprint, client
+}
+
 func (e *fakeEngine) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,6 +147,21 @@ type door struct {
 
 func open(t testing.TB, client *fakeClient, limits admission.Limits) *door {
 	t.Helper()
+	return openWith(t, client, limits, nil)
+}
+
+// openCached is open with a cache in memory.
+func openCached(t testing.TB, client *fakeClient, limits admission.Limits) *door {
+	t.Helper()
+	cache, err := vectorcache.New(vectorcache.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openWith(t, client, limits, cache)
+}
+
+func openWith(t testing.TB, client *fakeClient, limits admission.Limits, cache *vectorcache.Cache) *door {
+	t.Helper()
 	engine := &fakeEngine{instance: embedding.Instance{
 		Generation: 7, Client: client, Model: "fake", Dim: 4, MaxTokens: 1000, BatchTokens: 4096, Fingerprint: "f1",
 	}}
@@ -141,7 +169,7 @@ func open(t testing.TB, client *fakeClient, limits admission.Limits) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := embedding.New(embedding.Config{Gate: gate, Engine: engine})
+	service, err := embedding.New(embedding.Config{Gate: gate, Engine: engine, Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +189,15 @@ func run(t testing.TB, part interface{ Run(context.Context) error }) (stop func(
 	}
 }
 
+// distinct is n different inputs.
+func distinct(n int) []string {
+	inputs := make([]string, n)
+	for i := range inputs {
+		inputs[i] = fmt.Sprint(i)
+	}
+	return inputs
+}
+
 func client(inputs ...string) embedding.Request {
 	return embedding.Request{Lane: admission.LaneClient, Inputs: inputs}
 }
@@ -174,8 +211,8 @@ func (d *door) stats() admission.Stats {
 func (d *door) wantIdle(t *testing.T) admission.Stats {
 	t.Helper()
 	stats := d.stats()
-	if stats.Executing+stats.Draining+stats.Waiting+stats.BackgroundWaiting != 0 {
-		t.Errorf("left behind: %+v", stats)
+	if stats.Executing+stats.Draining+stats.Waiting+stats.BackgroundWaiting+d.Aloft() != 0 {
+		t.Errorf("left behind: %+v, %d texts", stats, d.Aloft())
 	}
 	return stats
 }

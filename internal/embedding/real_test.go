@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/sqlite"
 	"github.com/ondol-app/ondol/internal/vector"
+	"github.com/ondol-app/ondol/internal/vectorcache"
 )
 
 // watchedClient is the real client, with its calls seen.
@@ -158,20 +161,21 @@ func TestRealEngine(t *testing.T) {
 	})
 	t.Run("split in one permit", func(t *testing.T) {
 		before := engine.client.began()
-		got, err := service.Embed(t.Context(), client("a", "b", "c", "a", "b"))
-		if err != nil || len(got.Vectors) != 5 || got.Tokens != 5*2 {
+		got, err := service.Embed(t.Context(), client("a", "b", "c", "d", "e", "a"))
+		if err != nil || len(got.Vectors) != 6 || got.Tokens != 6*2 {
 			t.Errorf("%d vectors, %d tokens, %v", len(got.Vectors), got.Tokens, err)
 		}
 		if calls := engine.client.began() - before; calls != 3 {
 			t.Errorf("%d engine calls", calls)
 		}
 		// In order, whichever call they came from.
-		same, other := vector.Dot(got.Vectors[0], got.Vectors[3]), vector.Dot(got.Vectors[0], got.Vectors[4])
+		same, other := vector.Dot(got.Vectors[0], got.Vectors[5]), vector.Dot(got.Vectors[0], got.Vectors[4])
 		if math.Abs(float64(same)-1) > 1e-3 || other > same {
-			t.Errorf("equal inputs of two calls: cosine %v; different ones: %v", same, other)
+			t.Errorf("equal inputs: cosine %v; different ones: %v", same, other)
 		}
 	})
 	t.Run("executing caller leaves", func(t *testing.T) { realLeave(t, service, gate, engine.client) })
+	t.Run("retry storm, then a restart", func(t *testing.T) { realStorm(t, engine) })
 	t.Run("engine killed at work", func(t *testing.T) {
 		result := make(chan error, 1)
 		go func() {
@@ -272,5 +276,105 @@ func realLeave(t *testing.T, service *embedding.Service, gate *admission.Gate, w
 	}
 	if got := gate.Stats().Totals[admission.CancelledExecuting]; got != 1 {
 		t.Errorf("cancelled_executing = %d", got)
+	}
+}
+
+// realStorm is TestRetryStorm on a real engine, with a door of its own that
+// keeps its cache on disk; the next door finds every vector there, to the bit.
+func realStorm(t *testing.T, engine *realEngine) {
+	path := filepath.Join(t.TempDir(), "vectors.cache.db")
+	inputs := make([]string, 10)
+	for i := range inputs {
+		inputs[i] = string(rune('0'+i)) + strings.Repeat(" medium", 8)
+	}
+	service, stop := openDoor(t, engine, path)
+	began := time.Now()
+	if _, err := service.Embed(t.Context(), client("first of all"+strings.Repeat(" medium", 8))); err != nil {
+		t.Fatal(err)
+	}
+	deadline := 2 * time.Since(began) // of ten times the work
+	before := engine.client.began()
+	var mu sync.Mutex
+	left := 0
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for try := range 6 {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				_, err := service.Embed(ctx, client(inputs...))
+				cancel()
+				if err == nil {
+					return
+				}
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("try %d: %v", try, err)
+				}
+				mu.Lock()
+				left++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if left == 0 {
+		t.Error("nobody's time was too short: no storm")
+	}
+	made, err := service.Embed(t.Context(), client(inputs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine.client.mu.Lock()
+	computed := append([]string(nil), engine.client.order[before:]...)
+	engine.client.mu.Unlock()
+	slices.Sort(computed)
+	if !slices.Equal(computed, inputs) {
+		t.Errorf("%d requests left, the engine computed %q", left, computed)
+	}
+	stop()
+
+	service, stop = openDoor(t, engine, path)
+	defer stop()
+	found, err := service.Embed(t.Context(), client(inputs...))
+	if err != nil || found.Cached != len(inputs) || found.Tokens != made.Tokens {
+		t.Fatalf("%d of %d found, %d tokens, then %d: %v", found.Cached, len(inputs), made.Tokens, found.Tokens, err)
+	}
+	for i, v := range found.Vectors {
+		if !slices.Equal(v, made.Vectors[i]) {
+			t.Errorf("vector %d is not the one that was made", i)
+		}
+	}
+	direct, err := engine.client.Client.Embed(t.Context(), inputs[:1], vector.Expect{Dim: 2560, Normalized: true})
+	if err != nil || direct.PromptTokens*len(inputs) != found.Tokens {
+		t.Fatalf("the engine counts %d tokens for one, the door %d for all: %v", direct.PromptTokens, found.Tokens, err)
+	}
+	if cosine := vector.Dot(direct.Vectors[0], found.Vectors[0]); cosine < 0.999 {
+		t.Errorf("cosine to the engine's own answer: %v", cosine)
+	}
+}
+
+// openDoor is a door to engine with a cache at path; stop ends it.
+func openDoor(t *testing.T, engine *realEngine, path string) (service *embedding.Service, stop func()) {
+	t.Helper()
+	store, err := sqlite.OpenVectorCache(t.Context(), sqlite.VectorCacheConfig{Path: path, MaxBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := vectorcache.New(vectorcache.Config{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := admission.NewGate(admission.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err = embedding.New(embedding.Config{Gate: gate, Engine: engine, Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopCache, stopGate, stopService := run(t, cache), run(t, gate), run(t, service)
+	return service, func() {
+		stopService()
+		stopGate()
+		stopCache()
 	}
 }

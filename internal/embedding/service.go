@@ -11,6 +11,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/vector"
+	"github.com/ondol-app/ondol/internal/vectorcache"
 )
 
 // DefaultTotal bounds one request at the engine, counted from its permit.
@@ -19,11 +20,12 @@ const DefaultTotal = 300 * time.Second
 // defaultRetry is offered while an engine that vanished has not said more.
 const defaultRetry = time.Second
 
-// Config of a Service. Gate and Engine are required; Total 0 means
-// DefaultTotal, a nil Logger none.
+// Config of a Service. Gate and Engine are required; a nil Cache means that
+// nothing is kept, Total 0 means DefaultTotal, a nil Logger none.
 type Config struct {
 	Gate   *admission.Gate
 	Engine Engine
+	Cache  *vectorcache.Cache
 	Total  time.Duration
 	Logger *slog.Logger
 }
@@ -33,8 +35,11 @@ type Config struct {
 type Service struct {
 	gate   *admission.Gate
 	engine Engine
+	cache  *vectorcache.Cache // nil = none
 	total  time.Duration
 	logger *slog.Logger
+
+	flights *flights
 
 	stopping context.Context // ends with Run's context
 	stop     context.CancelFunc
@@ -45,6 +50,9 @@ type Service struct {
 
 	checked  atomic.Uint64
 	rejected atomic.Uint64
+	hits     atomic.Uint64
+	misses   atomic.Uint64
+	joins    atomic.Uint64
 	last     atomic.Pointer[lastInvalid]
 }
 
@@ -67,7 +75,10 @@ func New(config Config) (*Service, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{gate: config.Gate, engine: config.Engine, total: config.Total, logger: config.Logger}
+	s := &Service{
+		gate: config.Gate, engine: config.Engine, cache: config.Cache, total: config.Total, logger: config.Logger,
+		flights: &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -89,42 +100,21 @@ func (s *Service) Run(ctx context.Context) error {
 // *admission.RejectedError, *TooLongError, *TimeoutError,
 // *vector.InvalidError, *llamaclient.StatusError, or the cause of ctx's end.
 //
-// When ctx ends while the engine works, Embed returns at once; the running
-// engine call goes on without it and keeps the permit until it ends.
+// An input that is cached or being computed for somebody else is not computed
+// again; a request with no other takes no permit. When ctx ends while the
+// engine works, Embed returns at once; the exchange goes on without it, keeps
+// the permit until it ends, and its vectors are cached.
 func (s *Service) Embed(ctx context.Context, request Request) (Result, error) {
 	if len(request.Inputs) == 0 {
 		return Result{}, errors.New("embed: no input")
 	}
-	// No engine, no queue: waiting would only delay the same answer.
-	instance, err := s.current()
-	if err != nil {
-		s.gate.Count(admission.EngineUnavailable)
-		return Result{}, err
+	a := &asking{
+		service: s, lane: request.Lane, truncate: request.Truncate, original: request.Inputs,
+		arrived: time.Now(), notified: make(chan struct{}, 1),
 	}
-	if err := s.checkLengths(ctx, instance, request.Inputs); err != nil {
-		return Result{}, err
-	}
-	permit, err := s.gate.Acquire(ctx, request.Lane)
-	if errors.Is(err, admission.ErrClosed) {
-		return Result{}, &UnavailableError{State: "stopping", Err: err}
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	// The engine may have gone or changed while the request waited.
-	if instance, err = s.current(); err != nil {
-		permit.Release(admission.EngineUnavailable)
-		return Result{}, err
-	}
-	e := &exchange{
-		service: s, permit: permit, instance: instance, inputs: request.Inputs,
-		reply: make(chan answer, 1),
-	}
-	if !s.begin(ctx, e) {
-		permit.Release(admission.EngineUnavailable)
-		return Result{}, &UnavailableError{State: "stopping"}
-	}
-	return e.await(ctx)
+	result, err := a.answer(ctx)
+	a.settle(ctx, err)
+	return result, err
 }
 
 // begin starts the exchange unless the service is closing.
@@ -166,6 +156,16 @@ func (s *Service) Validity() Validity {
 	return v
 }
 
+// CacheStats tells where vectors came from.
+func (s *Service) CacheStats() CacheStats {
+	stats := CacheStats{Hits: s.hits.Load(), Misses: s.misses.Load(), Joins: s.joins.Load()}
+	if s.cache != nil {
+		kept := s.cache.Stats()
+		stats.Entries, stats.Bytes, stats.DiskBytes = kept.Entries, kept.Bytes, kept.DiskBytes
+	}
+	return stats
+}
+
 // current is the engine's instance, or always an *UnavailableError.
 func (s *Service) current() (Instance, error) {
 	instance, err := s.engine.Current()
@@ -177,38 +177,4 @@ func (s *Service) current() (Instance, error) {
 		return Instance{}, unavailable
 	}
 	return Instance{}, &UnavailableError{State: "unknown", RetryAfter: defaultRetry, Err: err}
-}
-
-func (s *Service) count(ctx context.Context, instance Instance, texts []string) ([]int, error) {
-	start := time.Now()
-	counts, err := instance.Client.CountTokens(ctx, texts)
-	if err != nil {
-		return nil, s.translate(fmt.Errorf("count tokens: %w", err), time.Since(start))
-	}
-	if len(counts) != len(texts) {
-		return nil, fmt.Errorf("count tokens: %d counts for %d texts", len(counts), len(texts))
-	}
-	return counts, nil
-}
-
-// checkLengths refuses what surely does not fit, without taking a permit.
-func (s *Service) checkLengths(ctx context.Context, instance Instance, inputs []string) error {
-	indices := suspects(inputs, instance.MaxTokens)
-	if indices == nil {
-		return nil
-	}
-	texts := make([]string, len(indices))
-	for i, index := range indices {
-		texts[i] = inputs[index]
-	}
-	counts, err := s.count(ctx, instance, texts)
-	if err != nil {
-		return err
-	}
-	for i, tokens := range counts {
-		if tokens > instance.MaxTokens {
-			return &TooLongError{Index: indices[i], Tokens: tokens, Limit: instance.MaxTokens}
-		}
-	}
-	return nil
 }

@@ -100,8 +100,8 @@ func TestWaitingCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t, &fakeClient{delay: time.Minute}, admission.DefaultLimits())
 		defer d.stop()
-		for range 65 {
-			go d.Embed(t.Context(), client("x"))
+		for i := range 65 {
+			go d.Embed(t.Context(), client(fmt.Sprint(i)))
 			synctest.Wait()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,21 +137,20 @@ func TestWaitingCallerLeaves(t *testing.T) {
 	})
 }
 
-// The permit outlives the caller until the running engine call ends; no
-// further call is made for nobody.
+// The permit outlives the caller until its whole request is done.
 func TestExecutingCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := admission.DefaultLimits()
 		limits.Executing = 1
-		d := open(t, &fakeClient{delay: time.Minute}, limits)
+		d := open(t, &fakeClient{delay: 20 * time.Second}, limits)
 		defer d.stop()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		left := make(chan error, 1)
 		go func() {
-			_, err := d.Embed(ctx, client(make([]string, 100)...)) // four engine calls
+			_, err := d.Embed(ctx, client(distinct(100)...)) // four engine calls
 			left <- err
 		}()
-		time.Sleep(90 * time.Second) // the second call has begun
+		time.Sleep(30 * time.Second) // the second call has begun
 		start := time.Now()
 		gone := errors.New("gone")
 		cancel(gone)
@@ -168,12 +167,12 @@ func TestExecutingCallerLeaves(t *testing.T) {
 		if stats := d.stats(); stats.Draining != 1 || stats.Executing != 0 || stats.Waiting != 1 {
 			t.Errorf("draining: %+v", stats)
 		}
-		if after := <-next; after != 30*time.Second+time.Minute {
-			t.Errorf("the next was done after %v, want the rest of the running call and its own", after)
+		if after := <-next; after != 50*time.Second+20*time.Second {
+			t.Errorf("the next was done after %v, want the rest of the first request and its own", after)
 		}
 		calls, most := d.client.seen()
-		if len(calls) != 3 || most != 1 {
-			t.Errorf("%d engine calls, %d at once; want two of the first and one of the next", len(calls), most)
+		if len(calls) != 5 || most != 1 {
+			t.Errorf("%d engine calls, %d at once; want four of the first and one of the next", len(calls), most)
 		}
 		stats := d.wantIdle(t)
 		if stats.Totals[admission.CancelledExecuting] != 1 || stats.Totals[admission.Served] != 1 {
@@ -233,7 +232,7 @@ func TestTotal(t *testing.T) {
 				}
 				result := make(chan error, 1)
 				go func() {
-					_, err := d.Embed(ctx, client(make([]string, 64)...))
+					_, err := d.Embed(ctx, client(distinct(64)...))
 					result <- err
 				}()
 				if leave {
@@ -373,7 +372,7 @@ func TestInvalidReply(t *testing.T) {
 						return good, nil
 					}}, admission.DefaultLimits())
 					defer d.stop()
-					got, err := d.Embed(t.Context(), embedding.Request{Lane: lane, Inputs: make([]string, 80)})
+					got, err := d.Embed(t.Context(), embedding.Request{Lane: lane, Inputs: distinct(80)})
 					var invalid *vector.InvalidError
 					if !errors.As(err, &invalid) {
 						t.Fatalf("error = %v, want *vector.InvalidError", err)
@@ -438,7 +437,7 @@ func TestTooLong(t *testing.T) {
 				return good, nil
 			}}, admission.DefaultLimits())
 			defer d.stop()
-			inputs := make([]string, 40)
+			inputs := distinct(40)
 			inputs[35] = strings.Repeat("x", 500)
 			_, err := d.Embed(t.Context(), client(inputs...))
 			want := embedding.TooLongError{Index: 35, Tokens: 502, Limit: 400}
@@ -459,8 +458,8 @@ func TestUnavailable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := open(t, &fakeClient{delay: time.Minute}, admission.DefaultLimits())
 			defer d.stop()
-			for range 10 {
-				go d.Embed(t.Context(), client("x"))
+			for _, input := range distinct(10) {
+				go d.Embed(t.Context(), client(input))
 			}
 			synctest.Wait()
 			d.engine.fail(starting)

@@ -47,15 +47,23 @@ type Instance struct {
 type Request struct {
 	Lane   admission.Lane
 	Inputs []string // at least one; UTF-8
+
+	// Truncate cuts an input that is too long instead of refusing it, at the
+	// end, to as many tokens as the engine takes.
+	Truncate bool
 }
 
 // Result is a valid answer.
 type Result struct {
-	Vectors     [][]float32 // in input order, each of Dim components
+	Vectors     [][]float32 // in input order, each of Dim components; shared, never to be written to
 	Tokens      int         // of all inputs, special tokens included
 	Model       string
 	Fingerprint string
 	Dim         int
+
+	Truncated []int // inputs that were cut, rising; nil unless Request.Truncate
+	Cached    int   // inputs that were known already
+	Joined    int   // inputs that another request was computing
 }
 
 // Info describes what the engine makes now.
@@ -74,10 +82,22 @@ type Validity struct {
 	LastReasons []vector.Reason `json:"last_reasons,omitempty"` // of that reply, each once
 }
 
+// CacheStats tells where vectors came from since the start, by distinct texts
+// of requests, and what is kept.
+type CacheStats struct {
+	Hits      uint64 `json:"hits"`       // known already
+	Misses    uint64 `json:"misses"`     // computed, or tried to
+	Joins     uint64 `json:"joins"`      // waited for while another request computed them
+	Entries   int    `json:"entries"`    // in memory
+	Bytes     int64  `json:"bytes"`      // in memory
+	DiskBytes int64  `json:"disk_bytes"` // 0 when nothing is kept on disk
+}
+
 // UnavailableError says that there is no engine to ask; 503 to a client.
 type UnavailableError = upstream.UnavailableError
 
-// TooLongError says that an input does not fit the engine. It is never cut.
+// TooLongError says that an input does not fit the engine. It is cut only when
+// the request says so.
 type TooLongError struct {
 	Index  int // in Request.Inputs
 	Tokens int // of the input, special tokens included

@@ -29,3 +29,9 @@ func (db *DB) Raw() *sql.DB { return db.write }
 
 // Readers is the pool of readers.
 func (db *DB) Readers() *sql.DB { return db.read }
+
+// Full makes every Save from now on fail as on a full disk, until Reset.
+func (c *VectorCache) Full(ctx context.Context) error {
+	_, err := c.file.write.ExecContext(ctx, "PRAGMA max_page_count = 1")
+	return err
+}

@@ -189,6 +189,7 @@ func (g *Gate) AcquireSince(ctx context.Context, lane Lane, arrived time.Time) (
 	select {
 	case g.events <- arrival{lane, answers, ticketed, arrived}:
 	case <-ctx.Done():
+		g.Count(CancelledWaiting) // gone before it was seen
 		return nil, context.Cause(ctx)
 	case <-g.done:
 		return nil, ErrClosed

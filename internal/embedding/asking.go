@@ -170,7 +170,7 @@ func (a *asking) complete() bool {
 // all have landed.
 func (a *asking) lead(ctx context.Context, own []*flight) error {
 	s := a.service
-	err := s.checkLengths(ctx, a.instance, own)
+	err := s.checkLengths(ctx, a.instance, a.lane, own)
 	if err == nil {
 		err = a.acquire(ctx)
 	}

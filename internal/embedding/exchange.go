@@ -211,7 +211,7 @@ func (e *exchange) tooLong(ctx context.Context, said *llamaclient.ContextError, 
 		if !suspect(f.text, said.Limit) {
 			continue
 		}
-		counts, err := e.service.count(ctx, e.instance, []string{f.text})
+		counts, err := e.service.count(ctx, e.instance, admission.LaneBackground, []string{f.text})
 		if err != nil { // what the engine said stands; this may be the one
 			found.Index = f.input
 			break
@@ -267,9 +267,12 @@ func outcomeOf(err error) admission.Outcome {
 	var invalid *vector.InvalidError
 	var unavailable *UnavailableError
 	var timeout *TimeoutError
+	var rejected *admission.RejectedError
 	switch {
 	case err == nil:
 		return admission.Served
+	case errors.As(err, &rejected): // by the queue for counting; the gate counts its own
+		return rejected.Reason
 	case errors.As(err, &timeout):
 		return admission.UpstreamTimeout
 	case errors.As(err, &invalid):

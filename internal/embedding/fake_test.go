@@ -31,6 +31,10 @@ type fakeClient struct {
 	most    int        // guarded by mu; highest running
 	counted []string   // guarded by mu; texts whose tokens were counted
 	uncount error      // guarded by mu; CountTokens fails with it
+
+	countDelay time.Duration // of each count
+	counting   int           // guarded by mu; counts under way
+	mostCounts int           // guarded by mu; highest counting
 }
 
 func fakeVector(input string) []float32 { return saltedVector(0, input) }
@@ -75,7 +79,13 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 
 func (c *fakeClient) CountTokens(_ context.Context, texts []string) ([]int, error) {
 	c.mu.Lock()
+	c.counting++
+	c.mostCounts = max(c.mostCounts, c.counting)
+	c.mu.Unlock()
+	time.Sleep(c.countDelay) // of a bubble's clock
+	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.counting--
 	if c.uncount != nil {
 		return nil, c.uncount
 	}

@@ -39,7 +39,8 @@ type Service struct {
 	total  time.Duration
 	logger *slog.Logger
 
-	flights *flights
+	flights  *flights
+	counting *turnstile // for token counts
 
 	stopping context.Context // ends with Run's context
 	stop     context.CancelFunc
@@ -77,7 +78,8 @@ func New(config Config) (*Service, error) {
 	}
 	s := &Service{
 		gate: config.Gate, engine: config.Engine, cache: config.Cache, total: config.Total, logger: config.Logger,
-		flights: &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
+		counting: newTurnstile(),
+		flights:  &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -129,13 +131,14 @@ func (s *Service) begin(ctx context.Context, e *exchange) bool {
 }
 
 // CountTokens returns how many tokens the engine would embed for each text.
-// It needs no permit: counting takes none of the engine's slots.
+// It needs no permit, as counting takes none of the engine's slots; it waits
+// its turn in the queue for counting, which indexing may do without limit.
 func (s *Service) CountTokens(ctx context.Context, texts []string) ([]int, error) {
 	instance, err := s.current()
 	if err != nil {
 		return nil, err
 	}
-	return s.count(ctx, instance, texts)
+	return s.count(ctx, instance, admission.LaneBackground, texts)
 }
 
 // Info describes what the engine makes now, or says why there is none.

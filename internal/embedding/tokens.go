@@ -64,7 +64,7 @@ func (a *asking) countShares(ctx context.Context) error {
 	if err != nil || instance.Fingerprint != a.instance.Fingerprint {
 		return nil
 	}
-	counts, err := a.service.count(ctx, instance, texts)
+	counts, err := a.service.count(ctx, instance, a.lane, texts)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -80,7 +80,18 @@ func (a *asking) countShares(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) count(ctx context.Context, instance Instance, texts []string) ([]int, error) {
+// count asks the engine for the tokens of each text, when it is its turn.
+func (s *Service) count(ctx context.Context, instance Instance, lane admission.Lane, texts []string) ([]int, error) {
+	done, err := s.counting.take(ctx, lane)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return s.ask(ctx, instance, texts)
+}
+
+// ask is count for those who have a turn.
+func (s *Service) ask(ctx context.Context, instance Instance, texts []string) ([]int, error) {
 	start := time.Now()
 	counts, err := instance.Client.CountTokens(ctx, texts)
 	if err != nil {
@@ -93,26 +104,30 @@ func (s *Service) count(ctx context.Context, instance Instance, texts []string) 
 }
 
 // checkLengths refuses what surely does not fit, without taking a permit.
-func (s *Service) checkLengths(ctx context.Context, instance Instance, own []*flight) error {
+func (s *Service) checkLengths(ctx context.Context, instance Instance, lane admission.Lane, own []*flight) error {
 	var suspects []*flight
-	var texts []string
 	for _, f := range own {
 		if f.tokens == 0 && suspect(f.text, instance.MaxTokens) {
-			suspects, texts = append(suspects, f), append(texts, f.text)
+			suspects = append(suspects, f)
 		}
 	}
 	if suspects == nil {
 		return nil
 	}
-	counts, err := s.count(ctx, instance, texts)
+	done, err := s.counting.take(ctx, lane)
 	if err != nil {
 		return err
 	}
-	for i, f := range suspects {
-		if counts[i] > instance.MaxTokens {
-			return &TooLongError{Index: f.input, Tokens: counts[i], Limit: instance.MaxTokens}
+	defer done()
+	for _, f := range suspects {
+		tokens, exact, err := s.countUpTo(ctx, instance, f.text, instance.MaxTokens)
+		if err != nil {
+			return err
 		}
-		f.tokens = counts[i]
+		if tokens > instance.MaxTokens {
+			return &TooLongError{Index: f.input, Tokens: tokens, AtLeast: !exact, Limit: instance.MaxTokens}
+		}
+		f.tokens = tokens
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (a *asking) truncated(ctx context.Context) (counts []int, err error) {
 	}
 	a.inputs = append([]string(nil), a.original...)
 	for i, place := range places {
-		known, err := a.service.count(ctx, a.instance, texts[i:i+1])
+		known, err := a.service.count(ctx, a.instance, a.lane, texts[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func (a *asking) truncated(ctx context.Context) (counts []int, err error) {
 func (a *asking) shorten(ctx context.Context, text string, tokens int) (string, int, error) {
 	limit := a.instance.MaxTokens
 	count := func(n int) (int, error) {
-		counts, err := a.service.count(ctx, a.instance, []string{text[:n]})
+		counts, err := a.service.count(ctx, a.instance, a.lane, []string{text[:n]})
 		if err != nil {
 			return 0, err
 		}

@@ -102,10 +102,20 @@ type TooLongError struct {
 	Index  int // in Request.Inputs
 	Tokens int // of the input, special tokens included
 	Limit  int // of the engine
+
+	AtLeast bool // the input was not counted to its end: it has at least Tokens
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("input %d has %d tokens, the engine takes at most %d; shorten or split it", e.Index, e.Tokens, e.Limit)
+	return fmt.Sprintf("input %d has %s tokens, the engine takes at most %d; shorten or split it", e.Index, e.Count(), e.Limit)
+}
+
+// Count is Tokens in words: "9001", "at least 9001".
+func (e *TooLongError) Count() string {
+	if e.AtLeast {
+		return fmt.Sprintf("at least %d", e.Tokens)
+	}
+	return fmt.Sprint(e.Tokens)
 }
 
 // TimeoutError says that the engine did not answer in time; 504 to a client.

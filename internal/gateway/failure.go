@@ -172,8 +172,8 @@ func rejected(e *admission.RejectedError) failure {
 func tooLong(e *embedding.TooLongError) failure {
 	return failure{status: http.StatusBadRequest, body: openai.Error{
 		Type: openai.TypeInvalidRequest, Param: "input", Code: openai.CodeContextLength,
-		Message: fmt.Sprintf("input[%d] has %d tokens and the engine takes at most %d in one input; split the text, nothing is cut silently",
-			e.Index, e.Tokens, e.Limit)}}
+		Message: fmt.Sprintf("input[%d] has %s tokens and the engine takes at most %d in one input; split the text, nothing is cut silently",
+			e.Index, e.Count(), e.Limit)}}
 }
 
 func unavailable(e *upstream.UnavailableError) failure {

@@ -85,8 +85,8 @@ func ollamaTooLong(err error, way string) error {
 		return err
 	}
 	f := tooLong(long)
-	f.body.Message = fmt.Sprintf("the input length exceeds the context length: input[%d] has %d tokens and the engine takes at most %d; split the text, %s",
-		long.Index, long.Tokens, long.Limit, way)
+	f.body.Message = fmt.Sprintf("the input length exceeds the context length: input[%d] has %s tokens and the engine takes at most %d; split the text, %s",
+		long.Index, long.Count(), long.Limit, way)
 	return f
 }
 

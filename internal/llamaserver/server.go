@@ -56,6 +56,7 @@ type snapshot struct {
 	status   Status
 	instance *Instance     // nil unless ready or degraded
 	load     time.Duration // how long the last start took; 0 = not known
+	began    time.Time     // when the start under way, or the last one, began
 }
 
 type request struct {
@@ -187,12 +188,16 @@ func (s *Server) Current() (Instance, error) {
 }
 
 // wait estimates when an engine will be ready, by how long the last start took.
+// A start that has lasted longer than that, or the first of all, is expected to
+// take half as long again as it has taken: with nothing else known, what has
+// gone on for long goes on for long.
 func (c *snapshot) wait(now time.Time) time.Duration {
 	load := max(c.load, 2*time.Second)
 	wait := unknownWait
 	switch c.status.State {
 	case Starting, Loading, Checking:
-		wait = load - now.Sub(c.status.Since)
+		elapsed := now.Sub(c.began)
+		wait = max(load-elapsed, elapsed/2)
 	case Draining:
 		wait = load
 	case Failed:
@@ -217,7 +222,12 @@ func (s *Server) Changed() (changed <-chan struct{}, stop func()) {
 	}
 }
 
+// publish is called by the owner alone.
 func (s *Server) publish(c *snapshot) {
+	c.began = c.status.Since
+	if c.status.State != Starting {
+		c.began = s.current.Load().began
+	}
 	s.current.Store(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()

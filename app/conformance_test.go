@@ -31,7 +31,7 @@ const tolerance = 1e-6
 func TestConformance(t *testing.T) {
 	l := newLab(t)
 	t.Run("ollama-go", l.ollamaGo)
-	t.Run("openai-go", func(t *testing.T) { l.program(t, goCommand(t), "openai-go") })
+	l.program(t, goCommand(t), "openai-go")
 	t.Run("npm", func(t *testing.T) {
 		l.program(t, nodeCommand(t), "openai", "langchain-openai", "llamaindex-openai", "ai-sdk", "continue",
 			"ollama", "langchain-ollama", "llamaindex-ollama")

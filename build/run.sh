@@ -137,7 +137,7 @@ counts=$("$ondol" folders list --json | from_json "$sample_folder"'
 	n.found > 0 && n.pending === 0 && n.failed === 0 && n.found === n.indexed + n.skipped ? "ok" : JSON.stringify(n)') || counts="no JSON"
 [ "$counts" = ok ] || bad "the folder's counts: $counts"
 
-search "taxes and legislation" en/budget-law.md ""
+search "vehicle maintenance" en/automobile-repair.md ""
 search "예산" ko/회의록.md "예산안을"
 
 step "POST $endpoint/v1/embeddings"

@@ -100,6 +100,26 @@ qwen3_fixture() {
 		die "the Qwen3-shaped fixture could not be written" "remedy: see the message above"
 }
 
+# conformance_clients installs the clients that the conformance tests run against the app: npm packages (about
+# 200 MB) and the modules of a Go program.
+conformance_clients() {
+	local to=$deps/conformance
+	if [ -d "$to/node_modules" ] && cmp -s build/conformance/package-lock.json "$to/package-lock.json"; then
+		return
+	fi
+	rm -rf "$to" "$to.new"
+	mkdir -p "$to.new"
+	cp build/conformance/package.json build/conformance/package-lock.json "$to.new"
+	say "fetching the npm clients for the conformance tests (about 200 MB unpacked, into build/deps/conformance)"
+	retry 4 npm --prefix "$to.new" ci --omit=optional --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error ||
+		die "the npm clients in build/conformance/package-lock.json could not be fetched" \
+			"remedy: check the network and npm's registry setting (npm config get registry), then run make setup again"
+	(cd build/conformance/goclient && retry 4 go mod download) ||
+		die "the Go client in build/conformance/goclient could not be fetched" \
+			"remedy: check the network and Go's proxy setting (go env GOPROXY), then run make setup again"
+	mv "$to.new" "$to"
+}
+
 sha256() {
 	if command -v sha256sum >/dev/null; then
 		sha256sum "$1" | cut -d' ' -f1
@@ -117,7 +137,9 @@ esac
 check_go
 check_node
 system_packages
+browser
 llama_server
 starter_model
 qwen3_fixture
+conformance_clients
 say "ready"

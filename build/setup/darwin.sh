@@ -6,6 +6,15 @@ system_packages() {
 		die "the Command Line Tools are missing (clang, the SDK)" "remedy: xcode-select --install"
 }
 
+# browser only looks: a test needs Chromium or Chrome as a web page's home, and an app is the owner's to install.
+browser() {
+	local at
+	for at in /Applications "$HOME/Applications"; do
+		[ -e "$at/Chromium.app" ] || [ -e "$at/Google Chrome.app" ] && return
+	done
+	die "Chromium is missing (a test opens web pages in it)" "remedy: install Google Chrome or Chromium into /Applications"
+}
+
 llama_server() {
 	local at
 	for at in "${ONDOL_LLAMA_SERVER-}" "$(command -v llama-server || true)" /opt/homebrew/bin/llama-server /usr/local/bin/llama-server; do

@@ -15,11 +15,25 @@ system_packages() {
 	for package in gcc libc6-dev libsqlite3-dev pkg-config ca-certificates; do
 		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 	done
-	[ ${#missing[@]} -gt 0 ] || return 0
-	say "installing by apt: ${missing[*]}"
+	[ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
+}
+
+install_packages() {
+	say "installing by apt: $*"
 	retry 4 as_root apt-get -qq -o Acquire::Retries=3 update &&
-		retry 4 as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 --no-install-recommends install "${missing[@]}" ||
-		die "apt could not install: ${missing[*]}" "remedy: apt-get update && apt-get install ${missing[*]}, as root; then run make setup again"
+		retry 4 as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 --no-install-recommends install "$@" ||
+		die "apt could not install: $*" "remedy: apt-get update && apt-get install $*, as root; then run make setup again"
+}
+
+# browser installs Chromium, which a test needs as a web page's home. Any other one of its family serves as well.
+browser() {
+	local name
+	for name in chromium chromium-browser google-chrome google-chrome-stable; do
+		command -v "$name" >/dev/null && return
+	done
+	command -v dpkg-query >/dev/null ||
+		die "Chromium is missing" "remedy: install it as this system does and put chromium on PATH, then run make setup again"
+	install_packages chromium
 }
 
 llama_server() {

@@ -35,8 +35,9 @@ lint: ## gofmt, vet (here and for macOS), staticcheck
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -tags $(GOTAGS) ./internal/...
 	$(LINT) -tags $(GOTAGS) ./...
 
-bench: ## run the benchmarks
+bench: setup build ## run the benchmarks, then measure the built app: latency and load (BENCH="-strict -load": its flags)
 	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...
+	$(GO) run -tags $(GOTAGS) ./build/tools/gatewaybench $(BENCH)
 
 fuzz: ## fuzz every fuzz target for FUZZFOR (20s) each
 	@bash build/fuzz.sh $(FUZZFOR) $(GOTAGS)

@@ -13,6 +13,7 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/remote"
+	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 )
 
@@ -85,6 +86,11 @@ type doorForSearch struct{ door *embedding.Service }
 
 func (d doorForSearch) EmbedQuery(ctx context.Context, text string) ([]float32, string, error) {
 	result, err := d.door.Embed(ctx, embedding.Request{Lane: admission.LaneClient, Inputs: []string{text}})
+	_, busy := errors.AsType[*admission.RejectedError](err)
+	_, slow := errors.AsType[*embedding.TimeoutError](err)
+	if busy || slow {
+		return nil, "", fmt.Errorf("%w: %w", search.ErrNotInTime, err)
+	}
 	if err != nil {
 		return nil, "", err
 	}

@@ -61,7 +61,11 @@ func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, e
 	}
 	profile, err := llamaserver.ProfileByName(name)
 	if err != nil {
-		return llamaserver.Profile{}, err
+		var names []string
+		for _, p := range llamaserver.Profiles() {
+			names = append(names, p.Name)
+		}
+		return llamaserver.Profile{}, settings.NoChoice("engine.profile", name, names...)
 	}
 	profile.Flags = append(slices.Clone(profile.Flags), engine.Flags...)
 	return profile, nil

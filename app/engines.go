@@ -120,7 +120,7 @@ func (e remoteEmbedder) LogTail(int) ([]string, error) { return nil, notOurs() }
 
 func notOurs() error {
 	return &control.Error{Status: http.StatusConflict, Code: control.CodeEngineRemote,
-		Message: "the embedding engine is run by others", Remedy: "look where it runs, or set roles.embed.kind to local"}
+		Message: "the embedding engine is run by others", Remedy: "look where it runs, or set roles.embed.kind to local", Args: map[string]string{"role": "embed"}}
 }
 
 // remoteForDoor is a remote engine as the embedding door sees it.

@@ -48,7 +48,11 @@ type home struct {
 
 func newHome(t *testing.T) *home {
 	t.Helper()
-	dir := t.TempDir()
+	return newHomeAt(t, t.TempDir())
+}
+
+func newHomeAt(t *testing.T, dir string) *home {
+	t.Helper()
 	env := locations.Environment{GOOS: "linux", UID: os.Getuid(), Getenv: func(k string) string {
 		return map[string]string{"ONDOL_HOME": dir}[k]
 	}}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/logs"
 	"github.com/ondol-app/ondol/internal/settings"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // stopTime is how long everything together may take to end. The longest
@@ -35,6 +38,7 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 		return err
 	}
 	defer held.release()
+	defer clearRun(paths)
 
 	level, err := logs.Level(loaded.Log)
 	if err != nil {
@@ -45,7 +49,7 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 
 	a, err := wire(ctx, loaded, paths, logger)
 	if err != nil {
-		logger.Error("Start refused", "err", err)
+		noteRefusal(paths.Log(), level, err)
 		return err
 	}
 	logger.Info("Ondol starts", "version", Version, "pid", os.Getpid(), "endpoint", a.endpoint())
@@ -57,4 +61,21 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 	}
 	logger.Info("Ondol ends")
 	return nil
+}
+
+// noteRefusal writes why the app did not start into the log alone: whoever
+// started it is told by the command line, once.
+func noteRefusal(file string, level slog.Level, err error) {
+	logger, closer := logs.Open(logs.Config{File: file, Level: level})
+	logger.Error("Start refused", "err", err)
+	_ = closer.Close() // the refusal itself is what matters
+}
+
+// clearRun removes the folders for sockets once they are empty. One that holds
+// anything stays: what did not end cleanly is found there at the next start.
+func clearRun(paths locations.Paths) {
+	for _, name := range upstream.Roles() {
+		_ = os.Remove(filepath.Join(paths.Run, name.String()))
+	}
+	_ = os.Remove(paths.Run)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -41,75 +42,86 @@ type parts struct {
 
 // wire builds the parts, opens the database and takes the two addresses, so
 // that whatever keeps the app from starting is known before anything runs.
-func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger *slog.Logger) (p *parts, err error) {
-	p = &parts{logger: logger}
-	defer func() {
-		if err != nil && p.index != nil {
-			p.index.Close()
-		}
-		if err != nil && p.cache != nil {
-			p.cache.Close()
-		}
-	}()
-	executable, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find our own program: %w", err)
+func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger *slog.Logger) (*parts, error) {
+	p := &parts{logger: logger}
+	if err := p.build(ctx, s, paths); err != nil {
+		return nil, errors.Join(startError(err), p.abandon())
 	}
-	if executable, err = filepath.EvalSymlinks(executable); err != nil {
-		return nil, fmt.Errorf("find our own program: %w", err)
+	return p, nil
+}
+
+// abandon closes what build had opened before it failed.
+func (p *parts) abandon() error {
+	var err error
+	if p.index != nil {
+		err = p.index.Close()
+	}
+	if p.cache != nil {
+		err = errors.Join(err, p.cache.Close())
+	}
+	return err
+}
+
+func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.Paths) error {
+	executable, err := os.Executable()
+	if err == nil {
+		executable, err = filepath.EvalSymlinks(executable)
+	}
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
 	}
 	model := findModel(s.Engine.Model, paths, executable)
 	profile, err := chooseProfile(s.Engine, model)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := checkCapacity(s.Settings, profile.Flags); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
-		r, err := wireRole(name, s, paths, logger)
+		r, err := wireRole(name, s, paths, p.logger)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if r != nil {
 			p.roles = append(p.roles, r)
 		}
 	}
 	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{Path: paths.Database()}); err != nil {
-		return nil, err
+		return err
 	}
 	engine, err := p.embedEngine(s, paths, model, profile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.gate, err = admission.NewGate(admission.Limits{
 		Executing: s.Admission.Executing, Waiting: s.Admission.Waiting,
 		Wait: s.Admission.Wait, Background: s.Admission.Background,
 	}); err != nil {
-		return nil, err
+		return err
 	}
-	if p.cache, err = newCache(ctx, s.Cache, paths, logger.With("part", "cache")); err != nil {
-		return nil, err
+	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
+		return err
 	}
 	if p.door, err = embedding.New(embedding.Config{
 		Gate: p.gate, Engine: engine, Cache: p.cache, Total: s.Admission.Total,
-		Logger: logger.With("part", "door"),
+		Logger: p.logger.With("part", "door"),
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	if p.indexer, err = indexer.New(indexer.Config{
-		Store: p.index, Embedder: doorForIndexer{p.door}, Log: logger.With("part", "indexer"),
-		DefaultIgnores: true,
-		Limits:         extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
-		ChunkSize:      chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
-		Rescan:         s.Index.Reconcile,
+		Store: p.index, Embedder: doorForIndexer{p.door}, Log: p.logger.With("part", "indexer"),
+		DefaultIgnores: true, Own: []string{paths.Data, paths.Logs, paths.Cache, paths.Run},
+		Limits:    extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
+		ChunkSize: chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
+		Rescan:    s.Index.Reconcile,
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	if p.search, err = search.New(search.Config{Store: p.index, Embedder: doorForSearch{p.door}, Trust: trust(p.engine.Snapshot)}); err != nil {
-		return nil, err
+		return err
 	}
-	return p, p.surfaces(s, paths)
+	return p.surfaces(s, paths)
 }
 
 // embedEngine builds what embeds, and returns it as the door sees it.
@@ -164,7 +176,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 		return err
 	}
 	if err := p.gateway.Listen(); err != nil {
-		return err
+		return listenError(err, s.Listen)
 	}
 	return p.control.Listen()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,18 @@ type RunningError struct{ PID string }
 
 func (e *RunningError) Error() string { return "already running as process " + e.PID }
 
+// StartError is why the app did not start. Code names the sentence
+// (start.CODE in the locales), Args are its placeholders; Err is it in English.
+type StartError struct {
+	Code string
+	Args map[string]string
+	Err  error
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+
+func (e *StartError) Unwrap() error { return e.Err }
+
 // commands is what every command shares.
 type commands struct {
 	cfg    Config
@@ -53,9 +66,11 @@ func Run(ctx context.Context, cfg Config) int {
 		return exitFailed
 	}
 	c := &commands{cfg: cfg, term: newTerminal(cfg.Out, cfg.Err, words, cfg.Getenv)}
+	out := &watched{Writer: cfg.Out}
+	c.term.out = out
 	root := c.root()
-	root.SetArgs(cfg.Args)
-	root.SetOut(cfg.Out)
+	root.SetArgs(dashed(cfg.Args))
+	root.SetOut(out)
 	root.SetErr(cfg.Err)
 	err = root.ExecuteContext(ctx)
 	// A mistake before --json must be readable by a program too.
@@ -63,7 +78,17 @@ func Run(ctx context.Context, cfg Config) int {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return exitFailed // interrupted by the person who sees it: nothing to explain
 	}
-	return c.report(err)
+	if out.err != nil && errors.Is(err, out.err) {
+		err = nil // said below
+	}
+	code := c.report(err)
+	if out.err != nil {
+		if code == exitDone || code == exitNoEvidence {
+			code = exitFailed
+		}
+		fmt.Fprintln(cfg.Err, words.Say("error.output", "message", out.err))
+	}
+	return code
 }
 
 // root builds the tree of commands.
@@ -77,16 +102,35 @@ func (c *commands) root() *cobra.Command {
 	}
 	root.PersistentFlags().BoolVar(&c.asJSON, "json", false, c.term.words.Say("cli.json"))
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "help"})
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{key: "error.failed", pairs: []any{"message", err}, try: cmd.CommandPath()}
-	})
+	root.SetHelpCommand(c.help())
+	root.SetFlagErrorFunc(c.flagError)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpTemplate("{{.Short}}\n\n" + usageTemplate)
 	cobra.AddTemplateFunc("word", func(key string) string { return c.term.words.Say(key) })
 	cobra.AddTemplateFunc("more", func(path string) string { return c.term.words.Say("cli.use.more", "command", path) })
+	cobra.AddTemplateFunc("flags", func(usages string) string {
+		return defaultNote.ReplaceAllString(usages, " ("+c.term.words.Say("cli.use.default")+" $1)")
+	})
 	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.config(), c.version())
 	return root
+}
+
+// defaultNote is how pflag tells of a default.
+var defaultNote = regexp.MustCompile(`(?m) \(default "?(.*?)"?\)$`)
+
+// help shows what --help does.
+func (c *commands) help() *cobra.Command {
+	return c.command("help [COMMAND]", "cli.help.command", func(cmd *cobra.Command, args []string) error {
+		about, rest, err := cmd.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			if about == nil {
+				about, rest = cmd.Root(), args
+			}
+			return c.unknown(about, rest[0])
+		}
+		about.InitDefaultHelpFlag()
+		return about.Help()
+	})
 }
 
 // usageTemplate is cobra's, in our words and without what we do not use.
@@ -94,11 +138,11 @@ const usageTemplate = `{{word "cli.use.usage"}}:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} COMMAND
 
-{{word "cli.use.commands"}}:{{range .Commands}}{{if .IsAvailableCommand}}
+{{word "cli.use.commands"}}:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableFlags}}
 
 {{word "cli.use.flags"}}:
-{{.Flags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+{{flags .Flags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
 
 {{more .CommandPath}}{{end}}
 `
@@ -126,7 +170,7 @@ func (c *commands) group(use, short string, below ...*cobra.Command) *cobra.Comm
 	return cmd
 }
 
-// arguments checks the number of arguments; want is the sentence for what is needed.
+// arguments checks the number of arguments; want names the sentence for what is needed.
 func (c *commands) arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || (most >= 0 && len(args) > most) {
@@ -138,7 +182,7 @@ func (c *commands) arguments(least, most int, want string) cobra.PositionalArgs 
 
 func (c *commands) wants(cmd *cobra.Command, want string) error {
 	return &usageError{
-		key: "usage.arguments", pairs: []any{"command", cmd.CommandPath(), "want", c.term.words.Say(want)}, try: cmd.CommandPath(),
+		key: want, pairs: []any{"command", cmd.CommandPath()}, try: cmd.CommandPath(),
 	}
 }
 
@@ -150,6 +194,14 @@ func choice(flag, value string, choices ...string) error {
 		}
 	}
 	return &usageError{key: "usage.bad_value", pairs: []any{"name", flag, "value", clean(value), "want", strings.Join(choices, ", ")}}
+}
+
+// between refuses a number out of its range.
+func (c *commands) between(flag string, value, low, high int) error {
+	if value >= low && value <= high {
+		return nil
+	}
+	return &usageError{key: "usage.bad_value", pairs: []any{"name", flag, "value", value, "want", c.term.words.Say("usage.want.between", "low", low, "high", high)}}
 }
 
 // unknown refuses a command that does not exist, with the one that was

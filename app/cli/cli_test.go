@@ -58,7 +58,7 @@ func TestExitCodes(t *testing.T) {
 		{"serach x", 2, `Did you mean "search"?`},
 		{"engine sotp", 2, `Did you mean "stop"?`},
 		{"folders", 2, "ondol folders takes one of its commands."},
-		{"status --lots", 2, "unknown flag: --lots"},
+		{"status --lots", 2, "There is no flag --lots."},
 		{"search", 2, "ondol search takes the words to search for."},
 		{"search x --mode fast", 2, "--mode: fast will not do; wanted: hybrid, lexical, semantic"},
 		{"search x --after yesterday", 2, "2026-01-31"},
@@ -69,8 +69,27 @@ func TestExitCodes(t *testing.T) {
 		{"folders list", 4, "not running"},
 		{"engine status", 4, "not running"},
 		{"config get nothing", 2, "nothing is no setting."},
+		{"config set nope 1", 2, "nope is no setting."},
+		{"config set admission.executing -1", 2, "admission.executing = -1: a whole number from 1 to 64 (requests) is needed."},
+		{"config set engine.flags -ngl", 0, ""},
+		{"config set listen 0.0.0.0:80", 2, "only a loopback address"},
+		{"config set -h", 0, ""},
+		{"status extra", 2, "ondol status takes no arguments."},
+		{"search x --limit 0", 2, "--limit: 0 will not do; wanted: 1 to 100"},
+		{"search x --limit -5", 2, "--limit: -5 will not do; wanted: 1 to 100"},
+		{"search x --limit 100000", 2, "wanted: 1 to 100"},
+		{"search x --limit many", 2, "--limit: many will not do; wanted: a whole number"},
+		{"search x --limit", 2, "--limit needs a value."},
+		{"search x -q", 2, "There is no flag -q."},
+		{"documents --limit -1", 2, "--limit: -1 will not do"},
+		{"engine logs -n 0", 2, "--lines: 0 will not do; wanted: 1 to 10000"},
+		{"engine logs --follow", 4, "not running"},
+		{"help", 0, ""},
+		{"help engine logs", 0, ""},
+		{"help serach", 2, `Did you mean "search"?`},
+		{"help engine sotp", 2, `Did you mean "stop"?`},
 		{"config get engine.modle", 2, "Did you mean engine.model?"},
-		{"config set admission.executing 9", 1, "admission.executing (9) must be ≤ -np (4). Change admission.executing."},
+		{"config set admission.executing 9", 2, "admission.executing (9) must be ≤ -np (4). Change admission.executing."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
@@ -92,6 +111,7 @@ func TestProgramsReadFailuresAsJSON(t *testing.T) {
 	for args, code := range map[string]string{
 		"status --json": "not_running", "config get nothing --json": "settings", "serach --json": "usage",
 		"serve --listen taken --json": "running", "--json": "no_window", "status --lots --json": "usage",
+		"config set admission.executing -1 --json": "settings", "search --json --limit 0 x": "usage",
 	} {
 		_, out, errOut := run(t, nil, strings.Fields(args)...)
 		var refused struct {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ondol-app/ondol/internal/control"
-	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // errNotRunning means that nobody answers on the control socket.
@@ -29,43 +28,6 @@ func (c *commands) client() (*control.Client, error) {
 		return nil, err
 	}
 	return control.NewClient(paths.ControlSocket()), nil
-}
-
-// explain turns an error into sentences and what a program reads; more is
-// false when it does not know the error.
-func (c *commands) explain(err error, code int, refused *refusal, lines *[]string) (int, bool) {
-	words := c.term.words
-	if e, ok := errors.AsType[*complaint](err); ok {
-		refused.Error.Code = e.code
-		*lines = append(*lines, words.Say(e.key, e.pairs...))
-		return code, true
-	}
-	if e, ok := errors.AsType[*settings.ProblemsError](err); ok {
-		refused.Error.Code, refused.Error.Message = "settings", e.Error()
-		*lines = append(*lines, settingsLines(e, words)...)
-		return code, true
-	}
-	if e, ok := errors.AsType[*RunningError](err); ok {
-		refused.Error.Code = "running"
-		*lines = append(*lines, words.Say("serve.running", "pid", e.PID))
-		return code, true
-	}
-	if errors.Is(err, control.ErrNotRunning) {
-		return c.explain(errNotRunning.err, exitNotRunning, refused, lines)
-	}
-	if e, ok := errors.AsType[*control.Error](err); ok {
-		refused.Error.Code, refused.Error.Message, refused.Error.Remedy = e.Code, e.Message, e.Remedy
-		text, known := words.Lookup("error."+e.Code, "message", clean(e.Message))
-		if !known {
-			text = words.Say("error.failed", "message", clean(e.Message))
-		}
-		*lines = append(*lines, text)
-		if e.Remedy != "" {
-			*lines = append(*lines, words.Say("error.remedy", "remedy", clean(e.Remedy)))
-		}
-		return code, true
-	}
-	return code, false
 }
 
 // json writes a value; in a stream every value is one line.

@@ -53,6 +53,9 @@ func (c *commands) configGet(args []string) error {
 		if c.asJSON {
 			return writeJSON(c.term.out, setting{k.Key, value, string(loaded.Sources[k.Key]), k.Unit})
 		}
+		if c.term.interactive { // a script reads the value alone
+			value = c.withUnit(value, k)
+		}
 		c.term.line(value)
 		return nil
 	}
@@ -63,7 +66,7 @@ func (c *commands) configGet(args []string) error {
 		value, _ := loaded.Value(k.Key)
 		source := loaded.Sources[k.Key]
 		list = append(list, setting{k.Key, value, string(source), k.Unit})
-		shown := value
+		shown := c.withUnit(value, k)
 		if shown == "" {
 			shown = "-"
 		}
@@ -78,6 +81,18 @@ func (c *commands) configGet(args []string) error {
 	}
 	c.term.table(rows)
 	return nil
+}
+
+// withUnit is a value as a person reads it.
+func (c *commands) withUnit(value string, k settings.Knob) string {
+	if k.Unit == "" {
+		return value
+	}
+	unit, ok := c.term.words.Lookup("unit." + k.Unit)
+	if !ok {
+		unit = k.Unit
+	}
+	return value + " " + unit
 }
 
 func (c *commands) configSet(key, value string) error {
@@ -95,7 +110,8 @@ func (c *commands) configSet(key, value string) error {
 	now, _ := loaded.Value(key)
 	source := loaded.Sources[key]
 	if c.asJSON {
-		return writeJSON(c.term.out, setting{Key: key, Value: now, Source: string(source)})
+		k, _ := settings.Find(key)
+		return writeJSON(c.term.out, setting{Key: key, Value: now, Source: string(source), Unit: k.Unit})
 	}
 	c.term.say("settings.set", "key", key, "value", clean(value))
 	if source != settings.FromFile {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 
@@ -23,6 +24,9 @@ func (c *commands) documents() *cobra.Command {
 			if err := choice("--state", state, "found", "embedding", "indexed", "skipped", "failed"); err != nil {
 				return err
 			}
+		}
+		if err := c.between("--limit", limit, 0, math.MaxInt32); err != nil {
+			return err
 		}
 		return c.listDocuments(cmd.Context(), document.State(state), folder, limit)
 	})
@@ -57,12 +61,16 @@ func (c *commands) listDocuments(ctx context.Context, state document.State, name
 		c.term.say("document.none")
 		return nil
 	}
-	rows := [][]cell{c.head("number", "state", "passages", "path", "reason")}
+	rows := [][]cell{c.head("number", "state", "passages", "reason", "path")}
 	for _, d := range documents {
+		why := c.why(d)
+		if c.term.columns > 0 {
+			why = fit(why, widest)
+		}
 		path := filepath.Join(d.Folder, filepath.FromSlash(d.Path))
 		rows = append(rows, []cell{
 			{text: fmt.Sprint(d.ID), right: true}, {text: c.term.words.Say("document.state." + string(d.State)), style: stateStyle(d.State)},
-			number(int64(d.Chunks)), {text: path}, {text: c.why(d), style: dim},
+			number(int64(d.Chunks)), {text: why, style: dim}, {text: path},
 		})
 	}
 	c.term.table(rows)

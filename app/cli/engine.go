@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,6 +35,9 @@ func (c *commands) engine() *cobra.Command {
 	var lines int
 	var follow bool
 	logs := c.command("logs", "cli.engine.logs", func(cmd *cobra.Command, _ []string) error {
+		if err := c.between("--lines", lines, 1, 10000); err != nil {
+			return err
+		}
 		return c.engineLogs(cmd.Context(), lines, follow)
 	})
 	logs.Args = c.arguments(0, 0, "usage.want.none")
@@ -157,12 +162,21 @@ const followLines = 1000
 
 func (c *commands) engineLogs(ctx context.Context, lines int, follow bool) error {
 	client, err := c.client()
+	var shown []string
+	if err == nil {
+		shown, err = client.EngineLogs(ctx, lines)
+	}
+	if errors.Is(err, errNotRunning) || errors.Is(err, control.ErrNotRunning) {
+		if follow {
+			return err // nobody writes it
+		}
+		shown, err = c.storedLog(lines)
+	}
 	if err != nil {
 		return err
 	}
-	shown, err := client.EngineLogs(ctx, lines)
-	if err != nil {
-		return err
+	if c.asJSON && !follow {
+		return writeJSON(c.term.out, map[string][]string{"lines": append([]string{}, shown...)})
 	}
 	if err := c.showLines(shown); err != nil || !follow {
 		return err
@@ -179,6 +193,23 @@ func (c *commands) engineLogs(ctx context.Context, lines int, follow bool) error
 		last = now
 	}
 	return nil
+}
+
+// storedLog is the end of the log as the last engine left it.
+func (c *commands) storedLog(lines int) ([]string, error) {
+	paths, err := c.paths()
+	if err != nil {
+		return nil, err
+	}
+	profile := llamaserver.Profiles()[0] // any: nothing is run
+	engine, err := llamaserver.New(llamaserver.Config{RunDir: paths.Run, LogDir: paths.Logs, Profile: profile})
+	if err != nil {
+		return nil, err
+	}
+	if !c.asJSON {
+		io.WriteString(c.term.err, c.term.words.Say("engine.log_file", "path", clean(engine.LogPath()))+"\n")
+	}
+	return engine.LogTail(lines)
 }
 
 // newer is what of now comes after before: the lines after the longest end of

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/ondol-app/ondol/assets"
-	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // Exit codes.
@@ -118,19 +117,6 @@ func asUsage(err error, words assets.Words, lines *[]string) bool {
 	return true
 }
 
-// settingsLines are the sentences of everything wrong with the settings.
-func settingsLines(e *settings.ProblemsError, words assets.Words) []string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		var pairs []any
-		for name, value := range p.Args {
-			pairs = append(pairs, name, clean(value))
-		}
-		lines[i] = words.Say("settings."+p.Code, pairs...)
-	}
-	return lines
-}
-
 func firstOf(lines []string, fallback string) string {
 	if len(lines) > 0 {
 		return lines[0]
@@ -145,4 +131,19 @@ func writeJSON(w io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// watched remembers the first error of writing, so that an answer that was
+// lost (a full disk) does not end as a success.
+type watched struct {
+	io.Writer
+	err error
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
 }

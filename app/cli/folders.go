@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,9 @@ func (c *commands) folders() *cobra.Command {
 }
 
 func (c *commands) addFolder(ctx context.Context, path string, wait bool) error {
+	if strings.TrimSpace(path) == "" {
+		return &usageError{key: "usage.want.path", pairs: []any{"command", "ondol folders add"}, try: "ondol folders add"}
+	}
 	path, err := filepath.Abs(path) // the app has another working directory
 	if err != nil {
 		return err
@@ -173,6 +177,9 @@ func (c *commands) withFolder(ctx context.Context, name, done string, do func(*c
 
 // findFolder is the watched folder with this number or path.
 func (c *commands) findFolder(ctx context.Context, client *control.Client, name string) (document.Folder, error) {
+	if strings.TrimSpace(name) == "" { // it would be taken for the folder one is in
+		return document.Folder{}, &usageError{key: "usage.folder_empty"}
+	}
 	folders, err := client.Folders(ctx)
 	if err != nil {
 		return document.Folder{}, err

@@ -22,6 +22,12 @@ func (c *commands) search() *cobra.Command {
 	req := search.Request{}
 	cmd := c.command("search WORD…", "cli.search", func(cmd *cobra.Command, args []string) error {
 		req.Query = strings.Join(args, " ")
+		if strings.TrimSpace(req.Query) == "" {
+			return c.wants(cmd, "usage.want.query")
+		}
+		if err := c.between("--limit", req.Limit, 1, search.MaxLimit); err != nil {
+			return err
+		}
 		if err := choice("--mode", string(req.Mode), "hybrid", "lexical", "semantic"); err != nil {
 			return err
 		}
@@ -146,8 +152,8 @@ func (c *commands) showResult(n int, r search.Result) {
 	for _, line := range c.snippet(r.Snippet.Text, r.Snippet.Marks) {
 		c.term.line("    ", line)
 	}
-	if r.Stale {
-		c.term.line("    ", c.term.paint(yellow, c.term.words.Say("search.changed")))
+	if note := c.doubt(r); note != "" {
+		c.term.line("    ", c.term.paint(yellow, clean(note)))
 	}
 	if e := r.Explain; e != nil {
 		text := fmt.Sprintf("score %.3f = words %.3f + meaning %.3f · bm25 %.2f · coverage %.2f", r.Score, e.Words, e.Meaning, e.BM25, e.Coverage)
@@ -159,6 +165,24 @@ func (c *commands) showResult(n int, r search.Result) {
 		}
 		c.term.line("    ", c.term.paint(dim, text))
 	}
+}
+
+// doubt says why a result may not be what its file says now; empty for no reason.
+func (c *commands) doubt(r search.Result) string {
+	words := c.term.words
+	switch {
+	case r.StaleReason == search.StaleOffline:
+		return words.Say("search.offline")
+	case r.State == document.Failed:
+		reason, ok := words.Lookup("reason." + string(r.Reason))
+		if !ok {
+			reason = string(r.Reason)
+		}
+		return words.Say("search.failed", "reason", reason)
+	case r.Stale:
+		return words.Say("search.changed")
+	}
+	return ""
 }
 
 // snippet is text as lines that fit the terminal, those around its first mark

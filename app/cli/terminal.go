@@ -74,6 +74,10 @@ type cell struct {
 	right bool // numbers
 }
 
+// widest is how far a column is padded, in columns of the terminal. A longer
+// field pushes the rest of its own row aside, not that of every row.
+const widest = 60
+
 // table writes rows in straight columns, two blanks apart. Fields are clean
 // text; the last column is not padded.
 func (t *terminal) table(rows [][]cell) {
@@ -83,14 +87,14 @@ func (t *terminal) table(rows [][]cell) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], uniseg.StringWidth(clean(c.text)))
+			widths[i] = min(max(widths[i], uniseg.StringWidth(clean(c.text))), widest)
 		}
 	}
 	for _, row := range rows {
 		var b strings.Builder
 		for i, c := range row {
 			text := clean(c.text)
-			gap := strings.Repeat(" ", widths[i]-uniseg.StringWidth(text))
+			gap := strings.Repeat(" ", max(widths[i]-uniseg.StringWidth(text), 0))
 			switch {
 			case c.right:
 				b.WriteString(gap + t.paint(c.style, text))

@@ -9,6 +9,8 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/ondol-app/ondol/assets"
+	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/search"
 )
 
 func testTerminal(t *testing.T, language assets.Language, out *bytes.Buffer) *terminal {
@@ -121,6 +123,35 @@ func TestFollowingALogShowsEachLineOnce(t *testing.T) {
 		got := newer(strings.Fields(tt.before), strings.Fields(tt.now))
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("after %q, of %q: %q, want %q", tt.before, tt.now, got, tt.want)
+		}
+	}
+}
+
+// A result that may not be what its file says now is marked with the true reason.
+func TestDoubtfulResultsAreMarked(t *testing.T) {
+	for _, language := range []assets.Language{assets.English, assets.Korean} {
+		var out bytes.Buffer
+		c := &commands{term: testTerminal(t, language, &out)}
+		say := c.term.words.Say
+		for want, r := range map[string]search.Result{
+			"":                    {State: document.Indexed},
+			say("search.changed"): {State: document.Found, Stale: true, StaleReason: search.StaleChanged},
+			say("search.offline"): {State: document.Failed, Stale: true, StaleReason: search.StaleOffline, Reason: document.ReasonDenied},
+			say("search.failed", "reason", say("reason.permission_denied")): {State: document.Failed, Reason: document.ReasonDenied},
+		} {
+			if got := c.doubt(r); got != want {
+				t.Errorf("%+v: %q, want %q", r, got, want)
+			}
+		}
+		for _, code := range []search.Degradation{search.EngineUnavailable, search.EngineTimeout} {
+			if _, ok := c.term.words.Lookup("degraded." + string(code)); !ok {
+				t.Errorf("no sentence for %s", code)
+			}
+		}
+		for _, reason := range []search.Reason{search.ReasonEmptyIndex, search.ReasonIndexPending, search.ReasonIndexTextless} {
+			if _, ok := c.term.words.Lookup("evidence." + string(reason)); !ok {
+				t.Errorf("no sentence for %s", reason)
+			}
 		}
 	}
 }

@@ -2,11 +2,13 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/search"
@@ -31,35 +33,56 @@ func (s *Server) addFolder(r *http.Request) (any, error) {
 	if !filepath.IsAbs(req.Path) {
 		return nil, invalid("path", "is missing or relative", "send the absolute path of a folder")
 	}
-	// Every other thing wrong with a path has an error of its own in the
-	// indexer; this one would be taken for a defect.
-	if info, err := os.Stat(req.Path); err == nil && !info.IsDir() {
-		return nil, &Error{Status: http.StatusBadRequest, Code: CodeNotAFolder,
-			Message: req.Path + " is not a folder", Remedy: "add the folder that it lies in"}
+	path := filepath.Clean(req.Path)
+	if err := checkFolder(path); err != nil {
+		return nil, err
 	}
-	return s.cfg.Indexer.Add(r.Context(), filepath.Clean(req.Path))
+	folder, err := s.cfg.Indexer.Add(r.Context(), path)
+	if errors.Is(err, document.ErrFolderExists) {
+		return nil, &Error{Status: http.StatusConflict, Code: CodeFolderExists, Message: path + " is already watched",
+			Remedy: "nothing is to be done; `ondol folders rescan` looks at it again", Args: map[string]string{"path": path}}
+	}
+	return folder, err
+}
+
+// checkFolder finds what the indexer's errors would not name, and leaves the
+// rest to it.
+func checkFolder(path string) error {
+	info, err := os.Stat(path)
+	args := map[string]string{"path": path}
+	switch {
+	case err == nil && !info.IsDir(), errors.Is(err, syscall.ENOTDIR):
+		return &Error{Status: http.StatusBadRequest, Code: CodeNotAFolder,
+			Message: path + " is not a folder", Remedy: "add the folder that it lies in", Args: args}
+	case errors.Is(err, syscall.ELOOP):
+		return &Error{Status: http.StatusBadRequest, Code: CodeLinkLoop,
+			Message: path + " leads through links that never end", Remedy: "correct the links", Args: args}
+	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL):
+		return invalid("path", "is none that a system has", "check the path")
+	}
+	return nil
 }
 
 func (s *Server) removeFolder(r *http.Request) (any, error) {
-	return s.onID(r, func(ctx context.Context, id int64) error {
+	return s.onID(r, "folder", func(ctx context.Context, id int64) error {
 		return s.cfg.Indexer.Remove(ctx, document.FolderID(id))
 	})
 }
 
 func (s *Server) rescanFolder(r *http.Request) (any, error) {
-	return s.onID(r, func(ctx context.Context, id int64) error {
+	return s.onID(r, "folder", func(ctx context.Context, id int64) error {
 		return s.cfg.Indexer.Rescan(ctx, document.FolderID(id))
 	})
 }
 
 func (s *Server) retryDocument(r *http.Request) (any, error) {
-	return s.onID(r, func(ctx context.Context, id int64) error {
+	return s.onID(r, "document", func(ctx context.Context, id int64) error {
 		return s.cfg.Indexer.Retry(ctx, document.ID(id))
 	})
 }
 
-// onID does something to the folder or document named in the path; the reply is empty.
-func (s *Server) onID(r *http.Request, do func(context.Context, int64) error) (any, error) {
+// onID does something to the folder or document (kind) named in the path; the reply is empty.
+func (s *Server) onID(r *http.Request, kind string, do func(context.Context, int64) error) (any, error) {
 	id, err := pathID(r)
 	if err != nil {
 		return nil, err
@@ -67,7 +90,11 @@ func (s *Server) onID(r *http.Request, do func(context.Context, int64) error) (a
 	if err := noBody(r); err != nil {
 		return nil, err
 	}
-	return nil, do(r.Context(), id)
+	err = do(r.Context(), id)
+	if errors.Is(err, document.ErrNotFound) {
+		return nil, notFound(kind, id)
+	}
+	return nil, err
 }
 
 func (s *Server) search(r *http.Request) (any, error) {
@@ -160,6 +187,9 @@ func (s *Server) document(r *http.Request) (any, error) {
 		return nil, err
 	}
 	d, err := s.cfg.Index.Document(r.Context(), document.ID(id))
+	if errors.Is(err, document.ErrNotFound) {
+		return nil, notFound("document", id)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("document %d: %w", id, err)
 	}

@@ -386,6 +386,68 @@ func TestAddFile(t *testing.T) {
 	}
 }
 
+// What is wrong with a path is said of the path, once.
+func TestAddRefusesPaths(t *testing.T) {
+	dir := t.TempDir()
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	write := filepath.Join(dir, "file")
+	if err := os.WriteFile(write, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(dir, "missing")
+	tests := []struct {
+		path, code, message string
+		err                 error // of the indexer
+	}{
+		{"", "invalid_value", "path is missing or relative", nil},
+		{"notes/a", "invalid_value", "path is missing or relative", nil},
+		{loop, "link_loop", loop + " leads through links that never end", nil},
+		{write + "/below", "not_a_folder", write + "/below is not a folder", nil},
+		{"/" + strings.Repeat("x", 5000), "invalid_value", "path is none that a system has", nil},
+		{"/a\x00b", "invalid_value", "path is none that a system has", nil},
+		{dir, "folder_exists", dir + " is already watched", fmt.Errorf("add folder: add folder: %w", document.ErrFolderExists)},
+		{missing, "path_not_found", missing + " does not exist", fmt.Errorf("add folder: %w", &fs.PathError{Op: "lstat", Path: missing, Err: fs.ErrNotExist})},
+		{dir, "permission_denied", dir + " may not be read", fmt.Errorf("add folder: %w", &fs.PathError{Op: "open", Path: dir, Err: fs.ErrPermission})},
+	}
+	for _, tt := range tests {
+		p := newParts()
+		p.err = tt.err
+		body, err := json.Marshal(control.AddFolder{Path: tt.path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := call(setup(t, p, nil), "POST", "folders", string(body))
+		var got struct{ Error control.Error }
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatalf("%q: %v", w.Body, err)
+		}
+		if got.Error.Code != tt.code || got.Error.Message != tt.message {
+			t.Errorf("%.40q: got %s %q, want %s %q", tt.path, got.Error.Code, got.Error.Message, tt.code, tt.message)
+		}
+		if tt.code != "invalid_value" && got.Error.Args["path"] != tt.path {
+			t.Errorf("%.40q: args %v", tt.path, got.Error.Args)
+		}
+	}
+}
+
+func TestUnknownIDsAreNamedOnce(t *testing.T) {
+	for path, want := range map[string]string{
+		"POST documents/99/retry": "document 99 was not found in the index", "DELETE folders/7": "folder 7 was not found in the index",
+		"POST folders/7/rescan": "folder 7 was not found in the index", "GET documents/99": "document 99 was not found in the index",
+	} {
+		p := newParts()
+		p.err = fmt.Errorf("retry: retry: %w", document.ErrNotFound)
+		method, route, _ := strings.Cut(path, " ")
+		w := call(setup(t, p, nil), method, route, "")
+		if w.Code != 404 || !strings.Contains(w.Body.String(), `"message":"`+want+`"`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 func TestErrorsOfTheParts(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -394,6 +456,7 @@ func TestErrorsOfTheParts(t *testing.T) {
 		code   string
 	}{
 		{"folder_exists", document.ErrFolderExists, 409, "folder_exists"},
+		{"folder_refused", &document.FolderRefusedError{Path: "/", Reason: document.RefusedSystem, Holder: "/"}, 403, "folder_refused"},
 		{"folder_overlaps", &document.FolderOverlapError{Path: "/a/b", Existing: "/a", Inside: true}, 409, "folder_overlaps"},
 		{"not_found", document.ErrNotFound, 404, "not_found"},
 		{"path_not_found", &fs.PathError{Op: "stat", Path: "/a", Err: fs.ErrNotExist}, 400, "path_not_found"},
@@ -404,6 +467,7 @@ func TestErrorsOfTheParts(t *testing.T) {
 		{"search", &search.InvalidError{Field: "query", Message: "it is empty", Remedy: "type a word"}, 400, "invalid_value"},
 		{"invalid_vector", &vector.InvalidError{Problems: []vector.Problem{{Index: 0, Reason: vector.ReasonZero}}}, 502, "invalid_vector"},
 		{"stopping", admission.ErrClosed, 503, "stopping"},
+		{"engine gone", llamaserver.ErrClosed, 503, "stopping"},
 		{"internal", errors.New("disk is full"), 500, "internal_error"},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -59,8 +60,8 @@ var errStopping = errors.New("the app is stopping")
 // fail writes an error. A caller that left has its connection dropped: a
 // handler that just returns would send an empty 200.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) {
-		err = &Error{http.StatusServiceUnavailable, CodeStopping, "Ondol is stopping", "start it again"}
+	if errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) {
+		err = &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: "Ondol is stopping", Remedy: "start it again"}
 	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -81,40 +82,74 @@ func errorOf(err error) *Error {
 		return e
 	}
 	if e, ok := errors.AsType[*document.FolderOverlapError](err); ok {
-		return &Error{http.StatusConflict, CodeFolderOverlaps, e.Error(), ""}
+		return overlap(e)
+	}
+	if e, ok := errors.AsType[*document.FolderRefusedError](err); ok {
+		return &Error{Status: http.StatusForbidden, Code: CodeFolderRefused, Message: e.Error(), Remedy: e.Remedy(),
+			Args: map[string]string{"path": e.Path, "holder": e.Holder, "reason": string(e.Reason)}}
 	}
 	if e, ok := errors.AsType[*search.InvalidError](err); ok {
 		return invalid(e.Field, "is not possible: "+e.Message, e.Remedy)
 	}
 	if e, ok := errors.AsType[*admission.RejectedError](err); ok {
-		return &Error{http.StatusTooManyRequests, string(e.Reason), err.Error(), "try again in a moment"}
+		return &Error{Status: http.StatusTooManyRequests, Code: string(e.Reason), Message: err.Error(), Remedy: "try again in a moment"}
 	}
 	if e, ok := errors.AsType[*vector.InvalidError](err); ok {
-		return &Error{http.StatusBadGateway, CodeInvalidVector, e.Error(), "see `ondol engine logs`; `ondol engine restart` starts it afresh"}
+		return &Error{Status: http.StatusBadGateway, Code: CodeInvalidVector, Message: e.Error(), Remedy: "see `ondol engine logs`; `ondol engine restart` starts it afresh"}
+	}
+	if state, ok := unavailable(err); ok {
+		return &Error{Status: http.StatusServiceUnavailable, Code: CodeEngineUnavailable,
+			Message: "the engine is " + state, Remedy: "`ondol engine status` says why", Args: map[string]string{"state": state}}
 	}
 	switch {
-	case isUnavailable(err):
-		return &Error{http.StatusServiceUnavailable, CodeEngineUnavailable, err.Error(), "`ondol engine status` says why"}
 	case errors.Is(err, document.ErrFolderExists):
-		return &Error{http.StatusConflict, CodeFolderExists, err.Error(), "nothing is to be done; `ondol folders rescan` looks at it again"}
+		return &Error{Status: http.StatusConflict, Code: CodeFolderExists, Message: err.Error(), Remedy: "nothing is to be done; `ondol folders rescan` looks at it again"}
 	case errors.Is(err, document.ErrNotFound):
-		return &Error{http.StatusNotFound, CodeNotFound, err.Error(), "the lists of folders and documents have the ids"}
+		return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: err.Error(), Remedy: "the lists of folders and documents have the ids"}
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{http.StatusBadRequest, CodePathNotFound, err.Error(), "check the path"}
+		return aboutPath(err, http.StatusBadRequest, CodePathNotFound, "does not exist", "check the path")
 	case errors.Is(err, fs.ErrPermission):
-		return &Error{http.StatusForbidden, CodePermissionDenied, err.Error(), "allow Ondol to read it in the system's privacy settings, or change its mode"}
+		return aboutPath(err, http.StatusForbidden, CodePermissionDenied, "may not be read",
+			"allow Ondol to read it in the system's privacy settings, or change its mode")
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{http.StatusGatewayTimeout, CodeInternal, err.Error(), "try again"}
+		return &Error{Status: http.StatusGatewayTimeout, Code: CodeInternal, Message: err.Error(), Remedy: "try again"}
 	}
-	return &Error{http.StatusInternalServerError, CodeInternal, err.Error(), "the log has more"}
+	return &Error{Status: http.StatusInternalServerError, Code: CodeInternal, Message: err.Error(), Remedy: "the log has more"}
 }
 
-func isUnavailable(err error) bool {
-	if _, ok := errors.AsType[*embedding.UnavailableError](err); ok {
-		return true
+// unavailable is the state of the engine when that is what err tells of.
+func unavailable(err error) (state string, ok bool) {
+	if e, ok := errors.AsType[*embedding.UnavailableError](err); ok {
+		return e.State, true
 	}
-	_, ok := errors.AsType[*llamaserver.NotReadyError](err)
-	return ok
+	if e, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
+		return e.State.String(), true
+	}
+	return "", false
+}
+
+func overlap(e *document.FolderOverlapError) *Error {
+	inside := "false"
+	if e.Inside {
+		inside = "true"
+	}
+	return &Error{Status: http.StatusConflict, Code: CodeFolderOverlaps, Message: e.Error(),
+		Args: map[string]string{"path": e.Path, "existing": e.Existing, "inside": inside}}
+}
+
+// aboutPath is the error of a path, which err names where it comes from the system.
+func aboutPath(err error, status int, code, what, remedy string) *Error {
+	e := &Error{Status: status, Code: code, Message: err.Error(), Remedy: remedy}
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		e.Message, e.Args = at.Path+" "+what, map[string]string{"path": at.Path}
+	}
+	return e
+}
+
+// notFound is the error of an id that a request names.
+func notFound(kind string, id int64) *Error {
+	return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: fmt.Sprintf("%s %d was not found in the index", kind, id),
+		Remedy: "the list of " + kind + "s has the ids", Args: map[string]string{"kind": kind, "id": strconv.FormatInt(id, 10)}}
 }
 
 // waitOf is how long to wait before another try; 0 when nothing is known.

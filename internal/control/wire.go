@@ -120,6 +120,10 @@ type Error struct {
 	Code    string `json:"code"`    // programs branch on it
 	Message string `json:"message"` // what is wrong, in English
 	Remedy  string `json:"remedy"`  // what helps; may be empty
+
+	// Args are the placeholders of the code's sentence in assets/locales.
+	// Where there are none, Message is all that is known.
+	Args map[string]string `json:"args,omitempty"`
 }
 
 // Error returns the message with its remedy.
@@ -143,7 +147,9 @@ const (
 	CodeTooLarge          = "request_too_large"
 	CodeFolderExists      = "folder_exists"
 	CodeFolderOverlaps    = "folder_overlaps"
+	CodeFolderRefused     = "folder_refused"
 	CodeNotAFolder        = "not_a_folder"
+	CodeLinkLoop          = "link_loop"
 	CodePathNotFound      = "path_not_found"
 	CodePermissionDenied  = "permission_denied"
 	CodeQueueFull         = "queue_full"

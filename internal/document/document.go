@@ -38,6 +38,7 @@ const (
 	ReasonTooLarge      Reason = "too_large"         // over the size limit
 	ReasonEncoding      Reason = "unknown_encoding"  // text in a character set that is not recognised
 	ReasonUnsupported   Reason = "unsupported"       // a format that is not read yet
+	ReasonPrivateKey    Reason = "private_key"       // a key that opens something; nobody may find it by searching
 	ReasonUnreadable    Reason = "unreadable"        // open or read failed
 	ReasonDenied        Reason = "permission_denied" // the system refuses to open it
 	ReasonChanging      Reason = "changing"          // it changed while it was read

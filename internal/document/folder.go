@@ -34,6 +34,13 @@ type Folder struct {
 	Counts   Counts      `json:"counts"`             // the ledger of this folder
 }
 
+// Standing is what a search has to know of the folders, cheap to read.
+type Standing struct {
+	Folders  map[FolderID]FolderState
+	Pending  int64     // documents of all folders that are found or embedding
+	LastScan time.Time // the oldest of the folders' last complete scans; zero where one had none yet
+}
+
 // Counts is the ledger: every file that a scan found is in exactly one of the
 // other columns, so Found = Indexed + Skipped + Failed + Pending at every moment.
 type Counts struct {

@@ -22,10 +22,39 @@ type FolderOverlapError struct {
 
 func (e *FolderOverlapError) Error() string {
 	if e.Inside {
-		return fmt.Sprintf("%s lies inside %s, which is already watched: it is searchable through that folder", e.Path, e.Existing)
+		return fmt.Sprintf("%s lies inside %s, which is already watched: the rules of that folder say what of it is searchable", e.Path, e.Existing)
 	}
 	return fmt.Sprintf("%s contains %s, which is already watched: remove that folder first, its files will not be embedded again", e.Path, e.Existing)
 }
+
+// RefusedReason is why a folder may not be watched.
+type RefusedReason string
+
+const (
+	RefusedOwn    RefusedReason = "own"    // Ondol writes there: indexing it would make more to index, without end
+	RefusedSystem RefusedReason = "system" // the system's own files
+)
+
+// FolderRefusedError is returned for a folder that must not be watched.
+type FolderRefusedError struct {
+	Path   string // the folder to be added
+	Reason RefusedReason
+	Holder string // the protected folder that Path is, or lies in
+}
+
+func (e *FolderRefusedError) Error() string {
+	why := "belongs to the system"
+	if e.Reason == RefusedOwn {
+		why = "is where Ondol keeps its own files, and would have to be indexed again each time it was indexed"
+	}
+	if e.Path != e.Holder {
+		return fmt.Sprintf("%s lies inside %s, which %s: %s", e.Path, e.Holder, why, e.Remedy())
+	}
+	return fmt.Sprintf("%s %s: %s", e.Path, why, e.Remedy())
+}
+
+// Remedy is what to do instead.
+func (e *FolderRefusedError) Remedy() string { return "choose a folder of documents" }
 
 // Known is what the index remembers of a file, for comparison with a scan.
 type Known struct {

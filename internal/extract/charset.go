@@ -30,14 +30,14 @@ func decode(raw []byte) (text, charset string, err error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xEF\xBB\xBF")):
 		if utf8.Valid(raw[3:]) {
-			return string(raw[3:]), "utf-8", nil
+			return textual(string(raw[3:]), "utf-8")
 		}
 	case bytes.HasPrefix(raw, []byte("\xFF\xFE\x00\x00")), bytes.HasPrefix(raw, []byte("\x00\x00\xFE\xFF")):
 		return "", "", &SkipError{Reason: document.ReasonEncoding, Detail: "utf-32"}
 	case bytes.HasPrefix(raw, []byte("\xFF\xFE")):
-		return decodeUTF16(raw[2:], binary.LittleEndian), "utf-16le", nil
+		return textual(decodeUTF16(raw[2:], binary.LittleEndian), "utf-16le")
 	case bytes.HasPrefix(raw, []byte("\xFE\xFF")):
-		return decodeUTF16(raw[2:], binary.BigEndian), "utf-16be", nil
+		return textual(decodeUTF16(raw[2:], binary.BigEndian), "utf-16be")
 	}
 	hasNUL := bytes.IndexByte(raw, 0) >= 0
 	if !hasNUL && utf8.Valid(raw) {
@@ -58,6 +58,15 @@ func decode(raw []byte) (text, charset string, err error) {
 		return "", "", err
 	}
 	return decodeLegacy(raw)
+}
+
+// textual is what a byte order mark promises to be text, unless control
+// characters show that the mark was an accident.
+func textual(text, charset string) (string, string, error) {
+	if manyControls([]byte(text)) {
+		return "", "", &SkipError{Reason: document.ReasonBinary}
+	}
+	return text, charset, nil
 }
 
 // decodeLegacy handles bytes that are neither UTF-8 nor UTF-16 nor binary.
@@ -147,14 +156,25 @@ func asKorean(raw []byte) (string, bool) {
 	return text, common*8 >= syllables
 }
 
-// plainUTF16 recognises UTF-16 without a byte order mark. Only text with NUL
-// bytes comes here, that is, text with a space or a line end in it.
+// minUTF16 is the fewest characters that are taken for UTF-16 without a byte
+// order mark. Of fewer, a row of small numbers may look like text by chance.
+const minUTF16 = 16
+
+// plainUTF16 recognises UTF-16 without a byte order mark. Only bytes with NULs
+// come here: in text they are halves of spaces and line ends, so one of these
+// must be there, and a single control character speaks against it.
 func plainUTF16(raw []byte) (text, charset string, ok bool) {
-	if len(raw)%2 != 0 {
+	if len(raw)%2 != 0 || len(raw) < 2*minUTF16 {
 		return "", "", false
 	}
 	le, be := decodeUTF16(raw, binary.LittleEndian), decodeUTF16(raw, binary.BigEndian)
 	sle, sbe := plausible(le), plausible(be)
+	if !spaced(le) {
+		sle = 0
+	}
+	if !spaced(be) {
+		sbe = 0
+	}
 	const sure = 0.95
 	switch {
 	case sle >= sure && sle > sbe:
@@ -163,6 +183,13 @@ func plainUTF16(raw []byte) (text, charset string, ok bool) {
 		return be, "utf-16be", true
 	}
 	return "", "", false
+}
+
+// spaced reports whether text has white space and no control character.
+func spaced(text string) bool {
+	return strings.ContainsAny(text, " \n\r\t") && !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\f\uFEFF", r)
+	})
 }
 
 func decodeUTF16(raw []byte, order binary.ByteOrder) string {

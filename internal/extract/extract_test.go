@@ -108,6 +108,19 @@ func TestReadSkips(t *testing.T) {
 		// Decodes as EUC-KR without a single error.
 		{"euc-jp", "a.txt", encode(t, japanese.EUCJP, japaneseText), document.ReasonEncoding},
 		{"gb2312", "a.txt", encode(t, simplifiedchinese.GBK, chineseText), document.ReasonEncoding},
+		{"ten bytes that could be UTF-16", "a.txt", []byte("\x01\x00\x02\x00\x01\x00\x02\x00\x01\x00"), document.ReasonBinary},
+		{"NULs and a line end", "a.txt", []byte("\x00\x0a\x00\x09\x00\x41\x00\x42\x00\x43"), document.ReasonBinary},
+		{"many small numbers", "a.txt", bytes.Repeat([]byte("\x01\x00\x02\x00"), 100), document.ReasonBinary},
+		{"small numbers behind a mark", "a.txt", []byte("\xFF\xFE\x00\x00\x01\x00\x02\x00\x03\x00")[:10], document.ReasonEncoding},
+		{"control characters behind a mark", "a.txt", []byte("\xFF\xFE\x01\x00\x02\x00\x03\x00\x00\x00"), document.ReasonBinary},
+		{"NULs behind a mark", "a.txt", []byte("\uFEFF\x00\x00\x01\x02"), document.ReasonBinary},
+		{"ssh key", "a.txt", []byte("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n-----END OPENSSH PRIVATE KEY-----\n"), document.ReasonPrivateKey},
+		{"key after a mark and blank lines", "a", []byte("\uFEFF\r\n\r\n-----BEGIN PRIVATE KEY-----\r\nMII=\r\n"), document.ReasonPrivateKey},
+		{"openpgp key", "a.asc", []byte("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQ=\n"), document.ReasonPrivateKey},
+		{"certificate and key", "a.crt", []byte("-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nMII=\n"), document.ReasonPrivateKey},
+		{"service account", "a.json", []byte("{\n \"type\": \"service_account\",\n \"private_key\": \"-----BEGIN PRIVATE KEY-----\\nMII\"\n}"), document.ReasonPrivateKey},
+		{"putty key", "a", []byte("PuTTY-User-Key-File-3: ssh-ed25519\n"), document.ReasonPrivateKey},
+		{"key with Keynote's ending", "server.key", []byte("-----BEGIN RSA PRIVATE KEY-----\nMII=\n"), document.ReasonUnsupported},
 		{"noise", "a.txt", []byte("\x01\x02\x03\x04\x05abc\x06\x07"), document.ReasonBinary},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -121,6 +134,20 @@ func TestReadSkips(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// What is public, or only speaks of keys, is text.
+func TestReadTextAboutKeys(t *testing.T) {
+	for name, content := range map[string]string{
+		"a.asc":  "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ=\n",
+		"a.crt":  "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n",
+		"a.md":   "# Keys\n\nA key begins with\n\n-----BEGIN PRIVATE KEY-----\n",
+		"a.json": `{"private_key": "see the safe"}`,
+	} {
+		if _, err := extract.Read(t.Context(), write(t, name, []byte(content)), extract.DefaultLimits()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

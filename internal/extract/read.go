@@ -90,6 +90,9 @@ func Read(ctx context.Context, path string, limits Limits) (Text, error) {
 	if strings.TrimSpace(content) == "" {
 		return Text{}, &SkipError{Reason: document.ReasonEmpty}
 	}
+	if privateKey(content) {
+		return Text{}, &SkipError{Reason: document.ReasonPrivateKey}
+	}
 	sum := sha256.Sum256(raw)
 	format = format.refine(content)
 	return Text{

@@ -43,13 +43,18 @@ type actor struct {
 
 func newActor(ix *Indexer, f document.Folder) (*actor, error) {
 	a := &actor{ix: ix, folder: f, log: ix.cfg.Log.With("folder", f.Path), kick: make(chan struct{}, 1), hints: make(chan string, 64)}
-	a.rules.Store(newRules(f.Path, ix.cfg.DefaultIgnores))
+	a.rules.Store(a.freshRules())
 	cfg := ix.cfg.Watch
 	cfg.Root = f.Path
 	cfg.Skip = func(rel string, isDir bool) bool { return a.rules.Load().skip(rel, isDir) }
 	w, err := watch.New(cfg)
 	a.watcher = w
 	return a, err
+}
+
+// freshRules has read no rule file yet.
+func (a *actor) freshRules() *rules {
+	return newRules(a.folder.Path, a.ix.cfg.DefaultIgnores, resolved(a.ix.cfg.Own))
 }
 
 // run watches and scans until ctx is done.
@@ -154,9 +159,9 @@ func (a *actor) compareAll(ctx context.Context) error {
 	if err := a.ix.cfg.Store.SetFolderState(ctx, a.folder.ID, document.FolderScanning, "", time.Time{}); err != nil {
 		return err
 	}
-	a.rules.Store(newRules(a.folder.Path, a.ix.cfg.DefaultIgnores))
+	a.rules.Store(a.freshRules())
 	a.watcher.Refresh()
-	s := newScanner(a.folder.Path, info, a.rules.Load())
+	s := newScanner(a.folder.Path, info, a.rules.Load(), a.ix.cfg.ReadDir)
 	if err := s.walk(ctx, "."); err != nil {
 		return err
 	}
@@ -209,13 +214,13 @@ func (a *actor) scanPaths(ctx context.Context, paths []string) error {
 			continue
 		}
 		// New rules hold for the whole directory.
-		a.rules.Store(newRules(a.folder.Path, a.ix.cfg.DefaultIgnores))
+		a.rules.Store(a.freshRules())
 		a.watcher.Refresh()
 		if paths[i] = path.Dir(p); paths[i] == "." {
 			return a.scanAll(ctx)
 		}
 	}
-	s := newScanner(a.folder.Path, info, a.rules.Load())
+	s := newScanner(a.folder.Path, info, a.rules.Load(), a.ix.cfg.ReadDir)
 	asked, hinted := make(scope), make(scope)
 	for _, p := range paths {
 		hinted.add(p)
@@ -253,7 +258,7 @@ func (a *actor) comparePaths(ctx context.Context, s *scanner, asked, hinted scop
 		}
 		for p := range known {
 			if !asked.holds(p) {
-				more = append(more, p)
+				more = append(more, strings.TrimSuffix(p, "/"))
 			}
 		}
 		if len(more) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -35,6 +36,7 @@ type Config struct {
 	Log      *slog.Logger // default slog.Default()
 
 	DefaultIgnores bool           // leave out what nobody searches for; see ignore.Defaults
+	Own            []string       // directories that Ondol writes to, absolute: never indexed, never entered
 	Limits         extract.Limits // zero means extract.DefaultLimits
 	ChunkSize      chunk.Size     // zero means chunk.DefaultSize
 	Readers        int            // files read at a time (default: the cores, at most 4)
@@ -42,7 +44,8 @@ type Config struct {
 	Hold           time.Duration  // aimed at as the longest hold of the engine's permit (default 1 s)
 	Watch          watch.Config   // times and notifier of the watchers; Root and Skip are set here
 
-	Now func() time.Time // default time.Now
+	Now     func() time.Time                        // default time.Now
+	ReadDir func(dir string) ([]fs.DirEntry, error) // lists a directory of a folder (default os.ReadDir)
 }
 
 // Indexer keeps watched folders searchable. Run must be running for Add,
@@ -82,6 +85,9 @@ func New(cfg Config) (*Indexer, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ReadDir == nil {
+		cfg.ReadDir = os.ReadDir
 	}
 	if cfg.Readers <= 0 {
 		cfg.Readers = min(runtime.NumCPU(), 4)
@@ -236,11 +242,16 @@ func (ix *Indexer) do(ctx context.Context, f func(ctx context.Context) error) er
 }
 
 // Add begins to watch the directory at path and returns it as the index knows
-// it: absolute, without symbolic links. Its first scan follows by itself.
+// it: absolute, without symbolic links. Its first scan follows by itself. It
+// returns a *document.FolderRefusedError for a folder of Ondol's own or of the
+// system.
 func (ix *Indexer) Add(ctx context.Context, path string) (document.Folder, error) {
 	root, err := resolve(path)
 	if err != nil {
 		return document.Folder{}, err
+	}
+	if err := refuse(runtime.GOOS, root, resolved(ix.cfg.Own)); err != nil {
+		return document.Folder{}, fmt.Errorf("add folder: %w", err)
 	}
 	var added document.Folder
 	err = ix.do(ctx, func(run context.Context) error {
@@ -335,6 +346,23 @@ func (ix *Indexer) rootOf(id document.FolderID) (string, bool) {
 		return "", false
 	}
 	return r.folder.Path, true
+}
+
+// lookAt reports why the directory rel of a folder cannot be looked at. Where
+// it can be, a scan of the folder is on its way and it returns nil.
+func (ix *Indexer) lookAt(id document.FolderID, rel string) error {
+	ix.mu.RLock()
+	r := ix.actors[id]
+	ix.mu.RUnlock()
+	if r == nil {
+		return nil
+	}
+	s := scanner{root: r.folder.Path, rules: r.rules.Load(), readDir: ix.cfg.ReadDir}
+	err := s.lookAt(rel)
+	if err == nil {
+		r.rescan()
+	}
+	return err
 }
 
 // hint makes the folder's actor look at a path again.

@@ -377,9 +377,13 @@ func TestUnreadableRulesChangeNothing(t *testing.T) {
 	w.run()
 	w.until("what lies outside is followed", func() bool { _, ok := w.documents()["b.txt"]; return !ok })
 	got := w.documents()
-	if _, ok := got["d/a.txt"]; !ok || len(got) != 1 {
-		t.Errorf("documents %v, want d/a.txt alone, as it was", w.describe())
+	if _, ok := got["d/a.txt"]; !ok || len(got) != 2 {
+		t.Errorf("documents %v, want d/a.txt as it was, and the directory that cannot be looked at", w.describe())
 	}
+	w.until("the directory is accounted for", func() bool {
+		d := w.documents()["d/"]
+		return d.State == document.Failed && d.Reason == document.ReasonUnreadable && strings.Contains(d.Detail, "shorten it")
+	})
 }
 
 func TestAddAndRemove(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/ondol-app/ondol/internal/chunk"
@@ -22,6 +23,9 @@ const (
 	// maxChanging is how often in a row a file may change while it is read
 	// before that is its state; a log that never rests must not be read forever.
 	maxChanging = 6
+	// directoryPause is the time a scan has to find that a directory which could
+	// not be looked at can be now.
+	directoryPause = 10 * time.Second
 	// maxBlamed is how often in a row the engine may fail on one document while
 	// it is up, before the document is blamed.
 	maxBlamed = 3
@@ -76,6 +80,13 @@ func (ix *Indexer) readDocument(ctx context.Context, t *ticket) error {
 	root, ok := ix.rootOf(t.FolderID)
 	if !ok {
 		return errStale
+	}
+	if dir, ok := strings.CutSuffix(t.Path, "/"); ok {
+		if err := ix.lookAt(t.FolderID, dir); err != nil {
+			return ix.fail(ctx, t, extract.ReasonOf(err), err.Error())
+		}
+		ix.queue.putOff(t, directoryPause) // the scan takes it away
+		return nil
 	}
 	before, info, err := statFile(root, t.Path)
 	if err != nil || !info.Mode().IsRegular() {

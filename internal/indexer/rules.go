@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -22,14 +23,17 @@ const maxRuleFile = 1 << 20
 // directories are met and then kept. A change of a rule file needs a new value.
 type rules struct {
 	root string
+	own  scope // directories of Ondol's own, in the form of plain
 
 	mu     sync.Mutex // guards inside; the watcher and the actor both ask
 	top    *ignore.Rules
 	inside map[string]*ignore.Rules // by directory, "." for the root
 }
 
-func newRules(root string, defaults bool) *rules {
-	return &rules{root: root, top: ignore.New(defaults), inside: make(map[string]*ignore.Rules)}
+// newRules returns the rules of the folder at root; own are the directories
+// that are left out whatever they say.
+func newRules(root string, defaults bool, own []string) *rules {
+	return &rules{root: root, own: ownBelow(runtime.GOOS, root, own), top: ignore.New(defaults), inside: make(map[string]*ignore.Rules)}
 }
 
 // in returns the rules that hold inside the directory dir.
@@ -65,6 +69,9 @@ func (r *rules) load(dir string) (*ignore.Rules, error) {
 // directory above it. Where rules cannot be read, nothing is known and
 // everything is left out.
 func (r *rules) ignored(rel string, isDir bool) (bool, error) {
+	if r.owns(rel) {
+		return true, nil
+	}
 	for i := 0; i < len(rel); i++ {
 		if rel[i] != '/' {
 			continue
@@ -88,7 +95,7 @@ func (r *rules) ignored(rel string, isDir bool) (bool, error) {
 // themselves although they are hidden.
 func (r *rules) skip(rel string, isDir bool) bool {
 	if !isDir && isRuleFile(rel) {
-		return false
+		return r.owns(rel)
 	}
 	ignored, err := r.ignored(rel, isDir)
 	return ignored && err == nil

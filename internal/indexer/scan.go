@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/ondol-app/ondol/internal/document"
 )
@@ -60,13 +61,18 @@ type scanner struct {
 	root   string
 	device uint64 // of the root: other file systems are not entered
 	rules  *rules
+	// readDir lists a directory; tests make it fail.
+	readDir func(dir string) ([]fs.DirEntry, error)
 
+	// seen are the files, and the directories that could not be looked at: their
+	// paths end in a slash. They are documents of their own, so that the ledger
+	// tells of what is missing.
 	seen  map[string]document.File
 	blind scope // what could not be looked at; nothing there is judged
 }
 
-func newScanner(root string, info fs.FileInfo, r *rules) *scanner {
-	return &scanner{root: root, device: deviceOf(info), rules: r, seen: make(map[string]document.File), blind: make(scope)}
+func newScanner(root string, info fs.FileInfo, r *rules, readDir func(string) ([]fs.DirEntry, error)) *scanner {
+	return &scanner{root: root, device: deviceOf(info), rules: r, readDir: readDir, seen: make(map[string]document.File), blind: make(scope)}
 }
 
 // walk looks at what lies below the directory dir.
@@ -77,15 +83,17 @@ func (s *scanner) walk(ctx context.Context, dir string) error {
 	inside, err := s.rules.in(dir)
 	if err != nil {
 		s.lose(dir, err)
+		s.account(dir, err)
 		return nil
 	}
-	entries, err := os.ReadDir(s.abs(dir))
+	entries, err := s.readDir(s.abs(dir))
 	if err != nil {
-		s.lose(dir, err) // what was listed is used all the same
+		s.lose(dir, err)
+		s.account(dir, err) // what was listed is used all the same
 	}
 	for _, e := range entries {
 		rel := path.Join(dir, e.Name())
-		if !e.IsDir() && !e.Type().IsRegular() || inside.Ignored(rel, e.IsDir()) {
+		if !e.IsDir() && !e.Type().IsRegular() || s.rules.owns(rel) || inside.Ignored(rel, e.IsDir()) {
 			continue
 		}
 		if err := s.entry(ctx, rel, e); err != nil {
@@ -101,6 +109,7 @@ func (s *scanner) entry(ctx context.Context, rel string, e fs.DirEntry) error {
 	switch {
 	case err != nil:
 		s.lose(rel, err)
+		s.account(path.Dir(rel), err)
 	case info.IsDir() && deviceOf(info) != s.device:
 		s.blind.add(rel) // a mount hides what was indexed there before
 	case info.IsDir():
@@ -113,9 +122,58 @@ func (s *scanner) entry(ctx context.Context, rel string, e fs.DirEntry) error {
 
 // lose notes that rel could not be looked at, unless it is simply gone.
 func (s *scanner) lose(rel string, err error) {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+	if !vanished(err) {
 		s.blind.add(rel)
 	}
+}
+
+// account makes the directory dir, which could not be looked at, a document.
+// Its size and time say nothing about what is in it, so they stay the same: it
+// changes only when it goes or can be looked at again.
+func (s *scanner) account(dir string, err error) {
+	if vanished(err) {
+		return
+	}
+	rel := dir + "/"
+	if f, info, err := statFile(s.root, dir); err == nil && info.IsDir() {
+		s.seen[rel] = document.File{Path: rel, FileID: f.FileID, Modified: time.Unix(0, 0).UTC()}
+	}
+}
+
+// lookAt reports why walk would lose the directory dir; nil when it would not,
+// and when dir is gone, which is for a scan to say.
+func (s *scanner) lookAt(dir string) error {
+	inside, err := s.rules.in(dir)
+	if err != nil {
+		return keep(err)
+	}
+	entries, err := s.readDir(s.abs(dir))
+	if err != nil {
+		return keep(err)
+	}
+	for _, e := range entries {
+		rel := path.Join(dir, e.Name())
+		if !e.IsDir() && !e.Type().IsRegular() || s.rules.owns(rel) || inside.Ignored(rel, e.IsDir()) {
+			continue
+		}
+		if _, err := e.Info(); keep(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep is err unless it only says that something is gone.
+func keep(err error) error {
+	if err == nil || vanished(err) {
+		return nil
+	}
+	return err
+}
+
+// vanished reports whether err says that something is not there.
+func vanished(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // targets looks at paths and at everything below them. A path is looked up in
@@ -133,7 +191,7 @@ func (s *scanner) targets(ctx context.Context, paths []string) error {
 		}
 		listing, ok := listings[dir]
 		if !ok {
-			entries, err := os.ReadDir(s.abs(dir))
+			entries, err := s.readDir(s.abs(dir))
 			if err != nil {
 				s.lose(p, err)
 				continue

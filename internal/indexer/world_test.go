@@ -127,6 +127,9 @@ type world struct {
 	engine *fakeEngine
 	ix     *indexer.Indexer
 	stop   func()
+
+	own     []string                                // of the next run
+	readDir func(dir string) ([]fs.DirEntry, error) // of the next run
 }
 
 // quick are watch times for tests.
@@ -159,6 +162,7 @@ func (w *world) run() {
 	w.t.Helper()
 	ix, err := indexer.New(indexer.Config{
 		Store: w.db, Embedder: w.engine, Log: slog.New(slog.NewTextHandler(testWriter{w.t}, nil)), DefaultIgnores: true, Watch: quick,
+		Own: w.own, ReadDir: w.readDir,
 	})
 	check(w.t, err)
 	w.ix = ix

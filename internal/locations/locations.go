@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // Paths are absolute. Folders end in no separator.
@@ -79,6 +80,13 @@ func Resolve(env Environment) (Paths, error) {
 	var p Paths
 	switch dir := env.Getenv("ONDOL_HOME"); {
 	case dir != "":
+		// A shell leaves the tilde as it is in quotes and in files of settings.
+		if dir == "~" || strings.HasPrefix(dir, "~/") {
+			if env.Home == "" {
+				return Paths{}, errors.New("resolve ONDOL_HOME: it begins with ~, but HOME is not set; write the whole path")
+			}
+			dir = filepath.Join(env.Home, strings.TrimPrefix(dir, "~"))
+		}
 		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return Paths{}, fmt.Errorf("resolve ONDOL_HOME: %w", err)

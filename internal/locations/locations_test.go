@@ -56,6 +56,21 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// A shell leaves a tilde in quotes as it is.
+func TestTildeIsTheHomeFolder(t *testing.T) {
+	for value, want := range map[string]string{
+		"~/ondol": "/nowhere/mina/ondol/data", "~": "/nowhere/mina/data", "~/~odd": "/nowhere/mina/~odd/data",
+	} {
+		p, err := locations.Resolve(environment("linux", "/nowhere/mina", map[string]string{"ONDOL_HOME": value}))
+		if err != nil || p.Data != want {
+			t.Errorf("%s: %s, %v; want %s", value, p.Data, err, want)
+		}
+	}
+	if _, err := locations.Resolve(environment("linux", "", map[string]string{"ONDOL_HOME": "~/a"})); err == nil || !strings.Contains(err.Error(), "HOME") {
+		t.Errorf("without a home: %v", err)
+	}
+}
+
 func TestResolveWithoutHome(t *testing.T) {
 	_, err := locations.Resolve(environment("linux", "", nil))
 	if err == nil || !strings.Contains(err.Error(), "ONDOL_HOME") {

@@ -31,7 +31,7 @@ func nearest(cosines ...float64) lists {
 func verdict(in lists) Reason {
 	all := fuse(in)
 	assess(query{}, in, all)
-	return judge(in, all).Reason
+	return judge(in, all, document.Standing{}).Reason
 }
 
 func repeat(n int, value func(i int) float64) []float64 {
@@ -146,8 +146,8 @@ func TestEvidenceByMeaningComesFirst(t *testing.T) {
 		t.Fatalf("the word is expected to lead the scores: %+v", all[0])
 	}
 	assess(query{groups: in.groups}, in, all)
-	if all[0].document != 1 || all[1].document != 3 || judge(in, all) != (Evidence{Found: true, Reason: ReasonMeaning}) {
-		t.Errorf("%+v, %+v", all[0], judge(in, all))
+	if all[0].document != 1 || all[1].document != 3 || judge(in, all, document.Standing{}) != (Evidence{Found: true, Reason: ReasonMeaning}) {
+		t.Errorf("%+v, %+v", all[0], judge(in, all, document.Standing{}))
 	}
 }
 

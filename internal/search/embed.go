@@ -30,8 +30,8 @@ type embedded struct {
 	blank       float64 // cosine of the query and a text of which the model knows nothing; NaN when not known
 }
 
-// embed returns the vector of a query within the configured wait, or
-// errUnknown when the model knows nothing of it.
+// embed returns the vector of a query within the configured wait, else
+// ErrNotInTime, or errUnknown when the model knows nothing of it.
 func (s *Searcher) embed(ctx context.Context, text string) (embedded, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait)
 	defer cancel()
@@ -52,9 +52,12 @@ func (s *Searcher) embed(ctx context.Context, text string) (embedded, error) {
 	}()
 	select {
 	case a := <-done:
+		if a.err != nil && ctx.Err() != nil { // it gave up because the wait was over
+			a.err = ErrNotInTime
+		}
 		return a.embedded, a.err
 	case <-ctx.Done():
-		return embedded{}, ctx.Err()
+		return embedded{}, ErrNotInTime
 	}
 }
 

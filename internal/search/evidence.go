@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"unicode"
+
+	"github.com/ondol-app/ondol/internal/document"
 )
 
 // Thresholds of the words: how much of the query's weight has to stand in one
@@ -74,7 +76,7 @@ func carryFirst(all []candidate, margin float64) {
 }
 
 // judge sums up the candidates that are shown.
-func judge(in lists, top []candidate) Evidence {
+func judge(in lists, top []candidate, now document.Standing) Evidence {
 	reason := ReasonWeak
 	for _, c := range top {
 		switch {
@@ -88,13 +90,24 @@ func judge(in lists, top []candidate) Evidence {
 	case reason == ReasonMeaning:
 		return Evidence{Found: true, Reason: reason}
 	case len(top) == 0 && in.lexical.Total == 0 && len(in.semantic) == 0:
-		return Evidence{Reason: ReasonEmptyIndex}
+		return Evidence{Reason: nothingIn(now)}
 	case len(top) == 0:
 		return Evidence{Reason: ReasonNothing}
 	case in.required != nil:
 		return Evidence{Reason: ReasonNoPhrase}
 	}
 	return Evidence{Reason: ReasonWeak}
+}
+
+// nothingIn says why an index has no passage.
+func nothingIn(now document.Standing) Reason {
+	switch {
+	case len(now.Folders) == 0:
+		return ReasonEmptyIndex
+	case now.Pending > 0 || now.LastScan.IsZero():
+		return ReasonIndexPending
+	}
+	return ReasonIndexTextless
 }
 
 func subjectsMatched(in lists, c candidate) int {

@@ -10,8 +10,10 @@ import (
 type Degradation string
 
 const (
-	// EngineUnavailable: no vector for the query within the wait; words alone.
+	// EngineUnavailable: there is no engine, or it refused the query; words alone.
 	EngineUnavailable Degradation = "engine_unavailable"
+	// EngineTimeout: no vector for the query within the wait; words alone.
+	EngineTimeout Degradation = "engine_timeout"
 	// VectorsPending: part of the index has no vectors yet; it is found by word only.
 	VectorsPending Degradation = "vectors_pending"
 	// QueryUnknown: the model knows no word of the query, so its vector says nothing.
@@ -42,11 +44,24 @@ type Result struct {
 	Location Location         `json:"location"`
 	Snippet  Snippet          `json:"snippet"`
 	Score    float64          `json:"score"`           // 0 … 1, comparable across queries of one mode and model
-	Stale    bool             `json:"stale,omitempty"` // the file has changed since; a new version is on its way into the index
-	State    document.State   `json:"state"`           // of the document: "indexed", or "embedding" while vectors are missing
+	Stale    bool             `json:"stale,omitempty"` // the file is no longer known to be what is shown: StaleReason
+	State    document.State   `json:"state"`           // of the document: where it is not "indexed", its next version or its vectors are missing
 	Chunk    document.ChunkID `json:"chunk"`           // the passage
-	Explain  *Explain         `json:"explain,omitempty"`
+
+	StaleReason StaleReason     `json:"stale_reason,omitempty"` // empty unless Stale
+	Reason      document.Reason `json:"reason,omitempty"`       // where State is "failed": why; what is shown may be of before
+
+	Explain *Explain `json:"explain,omitempty"`
 }
+
+// StaleReason is why a result may not be what the file says now.
+type StaleReason string
+
+const (
+	StaleChanged StaleReason = "changed" // the file has changed since it was read
+	StaleOffline StaleReason = "offline" // its folder is away or must not be read; nothing is known of the file
+	StaleGone    StaleReason = "gone"    // the file is gone: no result, counted in Index.StaleRemoved
+)
 
 // Location is where in the document the passage stands.
 type Location struct {
@@ -76,7 +91,10 @@ const (
 	ReasonNoPhrase   Reason = "no_phrase"   // nothing holds the quoted phrase
 	ReasonWeak       Reason = "weak"        // only common words or distant passages
 	ReasonNothing    Reason = "nothing"     // no passage at all
-	ReasonEmptyIndex Reason = "empty_index" // nothing is indexed yet
+	ReasonEmptyIndex Reason = "empty_index" // no folder is watched
+
+	ReasonIndexPending  Reason = "index_pending"  // folders are watched, nothing of them has been read yet
+	ReasonIndexTextless Reason = "index_textless" // folders are watched, no file of theirs gave text
 )
 
 // Index is the state of the index that was searched.

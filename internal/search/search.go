@@ -20,11 +20,12 @@ type Store interface {
 	Lexical(ctx context.Context, q document.LexicalQuery) (document.LexicalReply, error)
 	Semantic(ctx context.Context, fingerprint string, query []float32, filter document.Filter, limit int) ([]document.Hit, error)
 	Passages(ctx context.Context, ids []document.ChunkID, terms []document.Term) ([]document.Passage, error)
-	Folders(ctx context.Context) ([]document.Folder, error)
+	Standing(ctx context.Context) (document.Standing, error)
 }
 
 // Embedder turns a query into a vector of the current fingerprint. It returns
-// soon after ctx is done.
+// soon after ctx is done. An error that is ErrNotInTime means that the engine
+// is there and has no time; every other one that it gives no vector.
 type Embedder interface {
 	EmbedQuery(ctx context.Context, text string) (vector []float32, fingerprint string, err error)
 }
@@ -40,9 +41,8 @@ type Config struct {
 
 // Searcher answers searches. It is safe for concurrent use.
 type Searcher struct {
-	cfg    Config
-	blank  blank
-	ledger ledger
+	cfg   Config
+	blank blank
 }
 
 // New returns a Searcher.
@@ -103,7 +103,7 @@ type search struct {
 	q           query
 	lists       lists
 	fingerprint string
-	folders     map[document.FolderID]document.FolderState
+	standing    document.Standing
 	degraded    []Degradation // of the semantic side; joined when its goroutine is done
 	reply       Reply
 }
@@ -122,7 +122,8 @@ func (s *search) gather(ctx context.Context) error {
 	limit := candidates + len(excluded)
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
-		s.folders, s.reply.Index, err = s.ledger.read(ctx, s.cfg.Store)
+		s.standing, err = s.cfg.Store.Standing(ctx)
+		s.reply.Index = Index{Pending: s.standing.Pending, LastScan: s.standing.LastScan}
 		return err
 	})
 	work.Go(func() error { return s.byWords(ctx, limit) })
@@ -193,6 +194,9 @@ func (s *search) byMeaning(ctx context.Context, limit int) error {
 	case errors.Is(err, errUnknown):
 		s.degraded = append(s.degraded, QueryUnknown)
 		return nil
+	case errors.Is(err, ErrNotInTime):
+		s.degraded = append(s.degraded, EngineTimeout)
+		return nil
 	case err != nil:
 		s.degraded = append(s.degraded, EngineUnavailable)
 		return nil
@@ -241,7 +245,7 @@ func (s *search) answer(ctx context.Context, ranked []candidate) error {
 			}
 		}
 	}
-	s.reply.Evidence = judge(s.lists, kept)
+	s.reply.Evidence = judge(s.lists, kept, s.standing)
 	s.reply.Results, s.reply.NearMisses = []Result{}, []Result{}
 	for i, c := range kept {
 		switch {
@@ -260,15 +264,19 @@ const nearMisses = 3
 
 func (s *search) result(c candidate, p document.Passage, weight []float64) (Result, bool) {
 	file := filepath.Join(p.Folder, filepath.FromSlash(p.Document.Path))
-	stale, gone := s.check(file, p)
-	if gone {
+	stale := s.check(file, p)
+	if stale == StaleGone {
 		s.reply.Index.StaleRemoved++
 		return Result{}, false
 	}
 	r := Result{
 		Document: p.Document.ID, Path: file, Title: titleOf(p.Document), Kind: p.Document.Kind, Modified: p.Document.Modified,
 		Location: Location{Lines: []int{p.Chunk.Line, p.Chunk.LastLine}, Heading: p.Chunk.Heading},
-		Snippet:  snippetOf(p, weight), Score: c.score, Stale: stale, State: p.Document.State, Chunk: c.chunk,
+		Snippet:  snippetOf(p, weight), Score: c.score, Stale: stale != "", StaleReason: stale,
+		State: p.Document.State, Chunk: c.chunk,
+	}
+	if r.State == document.Failed {
+		r.Reason = p.Document.Reason
 	}
 	if s.req.Explain {
 		r.Explain = s.explain(c)
@@ -333,6 +341,9 @@ func documentsOf(hits []document.Hit) map[document.ID]bool {
 func milliseconds(since time.Time) float64 {
 	return math.Round(float64(time.Since(since))/float64(time.Microsecond)) / 1000
 }
+
+// ErrNotInTime is what an Embedder's error wraps when the engine is too busy.
+var ErrNotInTime = errors.New("the engine did not answer in time")
 
 // errUnknown is returned for a query of which the model knows nothing.
 var errUnknown = errors.New("query is unknown to the model")

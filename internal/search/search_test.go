@@ -3,6 +3,7 @@ package search_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/sqlite"
 )
 
 var shelf = map[string]string{
@@ -139,7 +141,7 @@ func TestNoEvidence(t *testing.T) {
 		t.Errorf("near misses %v %+v", got, reply.Evidence)
 	}
 	empty := shelve(t, map[string]string{}, nil)
-	if reply := ask(t, empty.searcher(t, nil, search.Trust{}), search.Request{Query: "x"}); reply.Evidence.Reason != search.ReasonEmptyIndex || reply.Results == nil || reply.NearMisses == nil || reply.Degraded == nil {
+	if reply := ask(t, empty.searcher(t, nil, search.Trust{}), search.Request{Query: "x"}); reply.Evidence.Reason != search.ReasonIndexPending || reply.Results == nil || reply.NearMisses == nil || reply.Degraded == nil {
 		t.Errorf("empty index: %+v", reply)
 	}
 }
@@ -150,6 +152,16 @@ func TestEngineTrouble(t *testing.T) {
 	reply := ask(t, l.searcher(t, down, search.WeakTrust()), search.Request{Query: "research budget"})
 	if got := l.names(reply.Results); len(got) == 0 || got[0] != "notes/budget.md" || !slices.Contains(reply.Degraded, search.EngineUnavailable) {
 		t.Errorf("engine down: %v %v", got, reply.Degraded)
+	}
+	if slices.Contains(reply.Degraded, search.EngineTimeout) {
+		t.Errorf("an engine that is down is called slow: %v", reply.Degraded)
+	}
+	busy := embedder(func(context.Context, string) ([]float32, error) {
+		return nil, fmt.Errorf("%w: the queue is full", search.ErrNotInTime)
+	})
+	reply = ask(t, l.searcher(t, busy, search.WeakTrust()), search.Request{Query: "research budget"})
+	if !slices.Equal(reply.Degraded, []search.Degradation{search.EngineTimeout}) {
+		t.Errorf("busy engine: %v", reply.Degraded)
 	}
 	// Every text the model does not know has one and the same vector.
 	blank := embedder(func(context.Context, string) ([]float32, error) { return direction(100), nil })
@@ -177,7 +189,9 @@ func (stalled) Semantic(context.Context, string, []float32, document.Filter, int
 func (stalled) Passages(context.Context, []document.ChunkID, []document.Term) ([]document.Passage, error) {
 	return nil, nil
 }
-func (stalled) Folders(context.Context) ([]document.Folder, error) { return nil, nil }
+func (stalled) Standing(context.Context) (document.Standing, error) {
+	return document.Standing{}, nil
+}
 
 func TestBusyQueueCostsTheWaitOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +205,7 @@ func TestBusyQueueCostsTheWaitOnly(t *testing.T) {
 		}
 		began := time.Now()
 		reply, err := s.Search(t.Context(), search.Request{Query: "words"})
-		if err != nil || time.Since(began) != 2*time.Second || !slices.Contains(reply.Degraded, search.EngineUnavailable) {
+		if err != nil || time.Since(began) != 2*time.Second || !slices.Equal(reply.Degraded, []search.Degradation{search.EngineTimeout}) {
 			t.Errorf("%v after %s: %v", reply.Degraded, time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -200,33 +214,6 @@ func TestBusyQueueCostsTheWaitOnly(t *testing.T) {
 			t.Errorf("the caller's own deadline: %v", err)
 		}
 		synctest.Wait()
-	})
-}
-
-// counted is a store without data that counts how often it is asked for the folders.
-type counted struct {
-	stalled
-	asked *int
-}
-
-func (c counted) Folders(context.Context) ([]document.Folder, error) {
-	*c.asked++
-	return []document.Folder{{ID: 1, Counts: document.Counts{Pending: int64(*c.asked)}}}, nil
-}
-
-func TestFoldersAreNotCountedAtEverySearch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		s, err := search.New(search.Config{Store: counted{asked: &asked}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int64{1, 1, 1, 2, 2} { // searches 0.4 s apart
-			if reply := ask(t, s, search.Request{Query: "words"}); reply.Index.Pending != want {
-				t.Errorf("search %d: %d pending, want %d", i, reply.Index.Pending, want)
-			}
-			time.Sleep(400 * time.Millisecond)
-		}
 	})
 }
 
@@ -240,21 +227,95 @@ func TestFilesAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply := ask(t, s, search.Request{Query: "research budget"})
-	if got := l.names(reply.Results); len(got) != 1 || got[0] != "notes/plan.md" || !reply.Results[0].Stale || reply.Index.StaleRemoved != 1 {
+	if got := l.names(reply.Results); len(got) != 1 || got[0] != "notes/plan.md" || !reply.Results[0].Stale || reply.Results[0].StaleReason != search.StaleChanged || reply.Index.StaleRemoved != 1 {
 		t.Errorf("%v, stale removed %d", got, reply.Index.StaleRemoved)
 	}
 	// A volume that is not there is no reason to forget what is on it.
 	if err := os.RemoveAll(l.dir); err != nil {
 		t.Fatal(err)
 	}
+	offline := func(when string) {
+		t.Helper()
+		reply := ask(t, s, search.Request{Query: "research budget"})
+		if len(reply.Results) != 2 || !reply.Results[0].Stale || reply.Results[0].StaleReason != search.StaleOffline || reply.Index.StaleRemoved != 0 {
+			t.Errorf("%s: %v %+v, stale removed %d", when, l.names(reply.Results), reply.Results, reply.Index.StaleRemoved)
+		}
+	}
+	offline("before a scan knows")
 	if err := l.db.SetFolderState(t.Context(), l.folder, document.FolderOffline, "gone", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	s = l.searcher(t, nil, search.Trust{}) // the other one has looked at the folders a moment ago
-	reply = ask(t, s, search.Request{Query: "research budget"})
-	if len(reply.Results) != 2 || !reply.Results[0].Stale || reply.Index.StaleRemoved != 0 {
-		t.Errorf("offline: %v, stale removed %d", l.names(reply.Results), reply.Index.StaleRemoved)
+	offline("as a scan found")
+	// The mount point is there without its volume.
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
+	offline("an empty mount point")
+}
+
+// What failed is still found by the text of before, and says so.
+func TestFailedDocumentIsMarked(t *testing.T) {
+	l := shelve(t, shelf, nil)
+	known, err := l.db.Files(t.Context(), l.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.db.SaveFailed(t.Context(), known["notes/tea.md"].ID, document.ReasonDenied, "no", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	s := l.searcher(t, nil, search.Trust{})
+	reply := ask(t, s, search.Request{Query: "boil water"})
+	if len(reply.Results) != 1 || reply.Results[0].State != document.Failed || reply.Results[0].Reason != document.ReasonDenied {
+		t.Errorf("failed document: %+v", reply.Results)
+	}
+	reply = ask(t, s, search.Request{Query: "brake pads"})
+	if len(reply.Results) != 1 || reply.Results[0].State == document.Failed || reply.Results[0].Reason != "" {
+		t.Errorf("sound document: %+v", reply.Results)
+	}
+}
+
+func TestWhyTheIndexIsEmpty(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "index.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	s, err := search.New(search.Config{Store: db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want search.Reason) {
+		t.Helper()
+		if got := ask(t, s, search.Request{Query: "words"}).Evidence; got != (search.Evidence{Reason: want}) {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	expect(search.ReasonEmptyIndex)
+	folder, err := db.AddFolder(t.Context(), "/shelf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(search.ReasonIndexPending) // nobody has looked yet
+	scanned := func() {
+		t.Helper()
+		if err := db.SetFolderState(t.Context(), folder.ID, document.FolderWatching, "", time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := document.Changes{Found: []document.File{{Path: "a.txt", FileID: "1:1", Size: 1, Modified: time.Unix(1, 0)}}}
+	if err := db.ApplyScan(t.Context(), folder.ID, found); err != nil {
+		t.Fatal(err)
+	}
+	scanned()
+	expect(search.ReasonIndexPending)
+	known, err := db.Files(t.Context(), folder.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SaveFailed(t.Context(), known["a.txt"].ID, document.ReasonDenied, "no", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(search.ReasonIndexTextless)
 }
 
 func TestRequestIsChecked(t *testing.T) {

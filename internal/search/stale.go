@@ -25,21 +25,32 @@ func statFile(path string) (Stat, error) {
 	return Stat{Size: info.Size(), Modified: info.ModTime(), Regular: info.Mode().IsRegular()}, nil
 }
 
-// check compares a hit with its file. A file that is gone is no result, unless
-// its whole folder is away: then it is kept and marked, as the folder keeps
-// its documents. An error that says nothing about the file changes nothing.
-func (s *search) check(file string, p document.Passage) (stale, gone bool) {
+// check compares a hit with its file; empty means that it is what was read. A
+// file that is gone is no result, unless its whole folder is away: then it is
+// kept and marked, as the folder keeps its documents. That is so before a scan
+// has seen that the folder is away. Another error says nothing about the file.
+func (s *search) check(file string, p document.Passage) StaleReason {
 	now, err := s.cfg.Stat(file)
+	state := s.standing.Folders[p.Document.FolderID]
+	away := state == document.FolderOffline || state == document.FolderDenied
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		if state := s.folders[p.Document.FolderID]; state == document.FolderOffline || state == document.FolderDenied {
-			return true, false
+	case err != nil && away:
+		return StaleOffline
+	case notThere(err):
+		if _, err := s.cfg.Stat(p.Folder); notThere(err) {
+			return StaleOffline
 		}
-		return false, true
+		return StaleGone
 	case err != nil:
-		return false, false
+		return ""
 	case !now.Regular:
-		return false, true
+		return StaleGone
+	case now.Size != p.Document.Size || !now.Modified.Equal(p.Document.Modified):
+		return StaleChanged
 	}
-	return now.Size != p.Document.Size || !now.Modified.Equal(p.Document.Modified), false
+	return ""
+}
+
+func notThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

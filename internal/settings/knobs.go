@@ -94,13 +94,13 @@ func (k Knob) set(s *Settings, value any) error {
 	case *string:
 		text, ok := value.(string)
 		if !ok {
-			return fmt.Errorf("a text in quotes is needed")
+			return needs("text", "a text in quotes is needed")
 		}
 		*field = text
 	case *bool:
 		yes, ok := value.(bool)
 		if !ok {
-			return fmt.Errorf("true or false is needed")
+			return needs("yes_no", "true or false is needed")
 		}
 		*field = yes
 	case *[]string:
@@ -112,7 +112,8 @@ func (k Knob) set(s *Settings, value any) error {
 	case *int:
 		number, ok := whole(value)
 		if !ok || number < int64(k.Min) || number > int64(k.Max) {
-			return fmt.Errorf("a whole number from %d to %d (%s) is needed", k.Min, k.Max, k.Unit)
+			return needs("whole_number", fmt.Sprintf("a whole number from %d to %d (%s) is needed", k.Min, k.Max, k.Unit),
+				"min", strconv.Itoa(k.Min), "max", strconv.Itoa(k.Max), "unit", k.Unit)
 		}
 		*field = int(number)
 	case *time.Duration:
@@ -124,7 +125,8 @@ func (k Knob) set(s *Settings, value any) error {
 		}
 		low, high := time.Duration(k.Min)*time.Second, time.Duration(k.Max)*time.Second
 		if !ok || d < low || d > high {
-			return fmt.Errorf("a time from %s to %s is needed, such as \"90s\" or \"10m\"", short(low), short(high))
+			return needs("time", fmt.Sprintf("a time from %s to %s is needed, such as \"90s\" or \"10m\"", short(low), short(high)),
+				"min", short(low), "max", short(high))
 		}
 		*field = d
 	}
@@ -150,13 +152,13 @@ func texts(value any) ([]string, error) {
 		for i, item := range list {
 			text, ok := item.(string)
 			if !ok {
-				return nil, fmt.Errorf("a list of texts in quotes is needed")
+				return nil, needs("texts", "a list of texts is needed, such as [\"one\", \"two\"]")
 			}
 			out[i] = text
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("a list of texts is needed, such as [\"one\", \"two\"]")
+	return nil, needs("texts", "a list of texts is needed, such as [\"one\", \"two\"]")
 }
 
 // parse reads a value as it is written in the environment or on the command

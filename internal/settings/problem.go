@@ -1,7 +1,9 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -62,12 +64,48 @@ func unknown(key string) Problem {
 	return p
 }
 
+// need is what a value must be. Its code names a sentence of assets/locales
+// (settings.need.CODE), args are its placeholders, text is it in English.
+type need struct {
+	code string
+	args map[string]string
+	text string
+}
+
+func (n *need) Error() string { return n.text }
+
+func needs(code, text string, pairs ...string) *need {
+	n := &need{code: code, args: map[string]string{}, text: text}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		n.args[pairs[i]] = pairs[i+1]
+	}
+	return n
+}
+
+func oneOf(choices ...string) *need {
+	list := strings.Join(choices, ", ")
+	return needs("one_of", "one of "+list+" is needed", "choices", list)
+}
+
+// NoChoice is the error for a value of the knob named key that is none of its
+// choices, where only the caller knows them; a *ProblemsError.
+func NoChoice(key, value string, choices ...string) error {
+	return &ProblemsError{Problems: []Problem{bad(key, value, oneOf(choices...))}}
+}
+
+// bad reports a value. Where the reason is a need, its code and placeholders
+// are among the arguments.
 func bad(key string, value any, reason error) Problem {
-	return Problem{
+	p := Problem{
 		Code: "bad_value",
 		Args: map[string]string{"key": key, "value": fmt.Sprint(value), "reason": reason.Error()},
 		text: fmt.Sprintf("%s = %v: %v", key, value, reason),
 	}
+	if n, ok := errors.AsType[*need](reason); ok {
+		p.Args["need"] = n.code
+		maps.Copy(p.Args, n.args)
+	}
+	return p
 }
 
 // check is what single values must be beyond their type.
@@ -79,11 +117,11 @@ func (s *Settings) check() []Problem {
 	switch s.Log {
 	case "debug", "info", "warn", "error":
 	default:
-		problems = append(problems, bad("log", s.Log, fmt.Errorf("one of debug, info, warn, error is needed")))
+		problems = append(problems, bad("log", s.Log, oneOf("debug", "info", "warn", "error")))
 	}
 	for _, origin := range s.AllowedOrigins {
 		if origin == "*" || !strings.Contains(origin, "://") {
-			problems = append(problems, bad("allowed_origins", origin, fmt.Errorf("an origin such as app://obsidian.md is needed; there is no \"any\"")))
+			problems = append(problems, bad("allowed_origins", origin, needs("origin", "an origin such as app://obsidian.md is needed; there is no \"any\"")))
 		}
 	}
 	if s.Index.ChunkMin > s.Index.ChunkMax {
@@ -100,16 +138,16 @@ func (s *Settings) check() []Problem {
 func loopback(listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return fmt.Errorf("an address such as 127.0.0.1:7434 is needed")
+		return needs("address", "an address such as 127.0.0.1:7434 is needed")
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("a port from 0 to 65535 is needed")
+		return needs("port", "a port from 0 to 65535 is needed")
 	}
 	if host == "localhost" {
 		return nil
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("only a loopback address (127.0.0.1, [::1]) is served; nothing is offered to the network")
+		return needs("loopback", "only a loopback address (127.0.0.1, [::1]) is served; nothing is offered to the network")
 	}
 	return nil
 }

@@ -126,29 +126,29 @@ var keyStart = regexp.MustCompile(`^(sk|hf|pk|gsk|key)[-_]`)
 // its kind does not use is no error: values are set one by one, kind last.
 func (r *Role) check(role upstream.Role) []Problem {
 	var problems []Problem
-	at := func(knob string, value any, format string, args ...any) {
-		problems = append(problems, bad("roles."+role.String()+"."+knob, value, fmt.Errorf(format, args...)))
+	at := func(knob string, value any, reason error) {
+		problems = append(problems, bad("roles."+role.String()+"."+knob, value, reason))
 	}
 	if r.Key != "" && (!accountName.MatchString(r.Key) || keyStart.MatchString(r.Key)) {
 		// The value may be the secret, so it is not repeated.
-		at("key", "…", "the name of an account in the keychain is needed, not the key itself")
+		at("key", "…", needs("account", "the name of an account in the keychain is needed, not the key itself"))
 	}
 	switch {
 	case r.Kind == KindNone && role == upstream.RoleEmbed:
-		at("kind", r.Kind, "one of local, ollama, openai is needed")
+		at("kind", r.Kind, oneOf("local", "ollama", "openai"))
 	case r.Kind == KindOllama && role == upstream.RoleRerank:
-		at("kind", r.Kind, "Ollama does not rerank; use local, or an openai server that does")
+		at("kind", r.Kind, needs("ollama_rerank", "Ollama does not rerank; use local, or an openai server that does"))
 	case r.Kind == KindLocal && role != upstream.RoleEmbed && r.Model == "":
-		at("model", r.Model, "the path of a GGUF file is needed")
+		at("model", r.Model, needs("model_path", "the path of a GGUF file is needed"))
 	case r.Remote():
 		if _, err := upstream.ParseURL(r.URL, r.PlainHTTP); err != nil {
-			at("url", redacted(r.URL), "%w", err)
+			at("url", redacted(r.URL), err)
 		}
 		if r.Model == "" {
-			at("model", r.Model, "the name of a model on that server is needed")
+			at("model", r.Model, needs("model_name", "the name of a model on that server is needed"))
 		}
 	case r.Kind != KindNone && r.Kind != KindLocal:
-		at("kind", r.Kind, "one of local, ollama, openai is needed")
+		at("kind", r.Kind, oneOf("local", "ollama", "openai"))
 	}
 	return problems
 }

@@ -229,6 +229,38 @@ func TestCapacityChain(t *testing.T) {
 	}
 }
 
+// What a value must be has a code and its placeholders, for every language.
+func TestNeedsHaveCodes(t *testing.T) {
+	for pair, want := range map[string]map[string]string{
+		"listen=0.0.0.0:80":          {"need": "loopback"},
+		"listen=nowhere":             {"need": "address"},
+		"listen=127.0.0.1:x":         {"need": "port"},
+		"log=loud":                   {"need": "one_of", "choices": "debug, info, warn, error"},
+		"admission.executing=-1":     {"need": "whole_number", "min": "1", "max": "64", "unit": "requests"},
+		"admission.wait=soon":        {"need": "time", "min": "1s", "max": "1h"},
+		"require_key=perhaps":        {"need": "yes_no"},
+		"allowed_origins=*":          {"need": "origin"},
+		"roles.rerank.kind=ollama":   {"need": "ollama_rerank"},
+		"roles.embed.key=sk-secret1": {"need": "account"},
+	} {
+		key, value, _ := strings.Cut(pair, "=")
+		err := settings.Set(filepath.Join(t.TempDir(), "settings.toml"), key, value, nil)
+		problems, ok := errors.AsType[*settings.ProblemsError](err)
+		if !ok {
+			t.Errorf("%s: %v", pair, err)
+			continue
+		}
+		for name, text := range want {
+			if got := problems.Problems[0].Args[name]; got != text {
+				t.Errorf("%s: %s is %q, want %q", pair, name, got, text)
+			}
+		}
+	}
+	if err := settings.NoChoice("engine.profile", "bogus", "a", "b"); err.Error() != "engine.profile = bogus: one of a, b is needed" {
+		t.Errorf("no choice: %v", err)
+	}
+}
+
 func TestInputLimitIsWhatFits(t *testing.T) {
 	var c settings.Capacity
 	if err := c.ReadFlags([]string{"-c", "65536", "-b", "8192", "-ub", "8192", "-np", "4"}); err != nil {

@@ -363,6 +363,51 @@ func BenchmarkCacheLoad(b *testing.B) {
 	}
 }
 
+// crashCacheEnv makes the test binary a writer of the cache that is killed.
+const crashCacheEnv = "ONDOL_TEST_CRASH_CACHE"
+
+func cacheForever(path string) error {
+	c, err := sqlite.OpenVectorCache(context.Background(), sqlite.VectorCacheConfig{Path: path, MaxBytes: 2 << 20})
+	if err != nil {
+		return err
+	}
+	for hour := int64(0); ; hour++ {
+		entries := make(map[vector.Key]vector.Embedding)
+		for i := range 40 {
+			n := int(hour)*7%500 + i
+			entries[cacheKey("f", n)] = cached(n, 512)
+		}
+		if err := c.Save(context.Background(), entries, nil, hour); err != nil {
+			return err
+		}
+		fmt.Println(hour)
+	}
+}
+
+// A process that is killed in the middle of writing leaves right vectors only,
+// and a cache that goes on.
+func TestCacheKilledWhileWriting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	for round := range 6 {
+		killAfter(t, crashCacheEnv, path, 5+round*13)
+		c := must(sqlite.OpenVectorCache(t.Context(), sqlite.VectorCacheConfig{Path: path, MaxBytes: 2 << 20}))(t)
+		right := 0
+		for n := range 540 {
+			for _, e := range load(t, c, cacheKey("f", n)) {
+				right++
+				if !sameBits(e, cached(n, 512)) {
+					t.Errorf("round %d: a wrong vector for %d", round, n)
+				}
+			}
+		}
+		if right == 0 {
+			t.Errorf("round %d: nothing survived", round)
+		}
+		check(t, c.Save(t.Context(), map[vector.Key]vector.Embedding{cacheKey("g", round): cached(round, 64)}, nil, 1<<20))
+		check(t, c.Close())
+	}
+}
+
 // A Save that fails changes nothing, and Reset brings the cache back.
 func TestCacheOnAFullDisk(t *testing.T) {
 	c := openCache(t, filepath.Join(t.TempDir(), "c.db"), 4<<20)

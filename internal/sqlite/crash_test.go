@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if path := os.Getenv(crashCacheEnv); path != "" {
+		if err := cacheForever(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -77,7 +83,7 @@ func TestKilledWhileWriting(t *testing.T) {
 	check(t, db.Close())
 	for round := range 8 {
 		// Another number of transactions each time, killed in the middle of the next ones.
-		killAfter(t, path, 5+round*9)
+		killAfter(t, crashEnv, path, 5+round*9)
 		db := must(sqlite.Open(path))(t)
 		sound(t, db)
 		balanced(t, db, round)
@@ -86,10 +92,10 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 }
 
-func killAfter(t *testing.T, path string, writes int) {
+func killAfter(t *testing.T, env, path string, writes int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), crashEnv+"="+path)
+	cmd.Env = append(os.Environ(), env+"="+path)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	check(t, err)

@@ -4,6 +4,9 @@
 // Only app wires it; indexer and search reach it through interfaces of their
 // own. It is the only package that imports the SQL driver or writes SQL.
 //
+// VectorCache is a file of its own beside that: vectors that can be computed
+// again, bounded, deletable at any time; vectorcache reaches it.
+//
 // # Guarantees
 //
 //   - Every method that writes is one transaction: after a crash it is there

@@ -149,6 +149,34 @@ func (db *DB) Folders(ctx context.Context) ([]document.Folder, error) {
 	return all, nil
 }
 
+// Standing is the state of each folder and how much is pending, all of the same
+// moment. It counts what is pending only, so it is cheap where all is indexed.
+func (db *DB) Standing(ctx context.Context) (document.Standing, error) {
+	now := document.Standing{Folders: make(map[document.FolderID]document.FolderState)}
+	err := db.view(ctx, func(tx *tx) error {
+		return tx.each(func(r *sql.Rows) error {
+			var id document.FolderID
+			var state document.FolderState
+			var scan sql.NullInt64
+			var pending int64
+			if err := r.Scan(&id, &state, &scan, &pending); err != nil {
+				return err
+			}
+			if at := moment(scan); len(now.Folders) == 0 || at.Before(now.LastScan) {
+				now.LastScan = at
+			}
+			now.Folders[id] = state
+			now.Pending += pending
+			return nil
+		}, `SELECT f.id, f.state, f.last_scan, (SELECT count(*) FROM documents d
+				WHERE d.folder_id = f.id AND d.state IN ('found', 'embedding')) FROM folders f`)
+	})
+	if err != nil {
+		return document.Standing{}, fmt.Errorf("read standing of folders: %w", err)
+	}
+	return now, nil
+}
+
 // Counts is the ledger of all folders together.
 func (db *DB) Counts(ctx context.Context) (document.Counts, error) {
 	folders, err := db.Folders(ctx)

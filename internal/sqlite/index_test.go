@@ -141,17 +141,17 @@ func TestLookup(t *testing.T) {
 	db := open(t)
 	ctx := t.Context()
 	f, g := folder(t, db, "/docs"), folder(t, db, "/other")
-	names := []string{"a/x.md", "a/deep/y.md", "a.md", "a0.md", "b.md"}
+	names := []string{"a/", "a/x.md", "a/deep/y.md", "a.md", "a0.md", "b.md"}
 	for _, n := range names {
 		check(t, db.ApplyScan(ctx, f, document.Changes{Found: []document.File{file(n)}}))
 		check(t, db.ApplyScan(ctx, g, document.Changes{Found: []document.File{file(n)}}))
 	}
 	for _, c := range []struct{ paths, fileIDs, want []string }{
-		{[]string{"a"}, nil, []string{"a/deep/y.md", "a/x.md"}},
+		{[]string{"a"}, nil, []string{"a/", "a/deep/y.md", "a/x.md"}},
 		{[]string{"b.md", "gone"}, nil, []string{"b.md"}},
 		{nil, []string{"1:a.md", "9:none"}, []string{"a.md"}},
 		{[]string{"b.md"}, []string{"1:a.md", "1:b.md"}, []string{"a.md", "b.md"}},
-		{[]string{"."}, nil, []string{"a.md", "a/deep/y.md", "a/x.md", "a0.md", "b.md"}},
+		{[]string{"."}, nil, []string{"a.md", "a/", "a/deep/y.md", "a/x.md", "a0.md", "b.md"}},
 		{nil, nil, nil},
 	} {
 		got := must(db.Lookup(ctx, f, c.paths, c.fileIDs))(t)
@@ -164,6 +164,33 @@ func TestLookup(t *testing.T) {
 				t.Errorf("%s differs from Files:\n%s", path, diff)
 			}
 		}
+	}
+}
+
+// What a search asks at each call agrees with the ledger.
+func TestStanding(t *testing.T) {
+	db := open(t)
+	ctx := t.Context()
+	if got := must(db.Standing(ctx))(t); len(got.Folders) != 0 || got.Pending != 0 || !got.LastScan.IsZero() {
+		t.Errorf("empty index: %+v", got)
+	}
+	f, g := folder(t, db, "/docs"), folder(t, db, "/other")
+	check(t, db.ApplyScan(ctx, f, document.Changes{Found: []document.File{file("a.md"), file("b.md"), file("c.md")}}))
+	check(t, db.ApplyScan(ctx, g, document.Changes{Found: []document.File{file("d.md")}}))
+	known := must(db.Files(ctx, f))(t)
+	check(t, db.SaveFailed(ctx, known["a.md"].ID, document.ReasonDenied, "no", time.Time{}))
+	check(t, db.SaveSkipped(ctx, known["b.md"].ID, document.ReasonEmpty, file("b.md")))
+	check(t, db.SetFolderState(ctx, f, document.FolderWatching, "", time.Unix(20, 0)))
+	if got := must(db.Standing(ctx))(t); !got.LastScan.IsZero() {
+		t.Errorf("last scan %v although one folder had none", got.LastScan)
+	}
+	check(t, db.SetFolderState(ctx, g, document.FolderOffline, "missing", time.Unix(10, 0)))
+	want := document.Standing{
+		Folders: map[document.FolderID]document.FolderState{f: document.FolderWatching, g: document.FolderOffline},
+		Pending: must(db.Counts(ctx))(t).Pending, LastScan: time.Unix(10, 0).UTC(),
+	}
+	if diff := cmp.Diff(want, must(db.Standing(ctx))(t)); diff != "" || want.Pending != 2 {
+		t.Errorf("%d pending:\n%s", want.Pending, diff)
 	}
 }
 

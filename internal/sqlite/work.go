@@ -38,7 +38,7 @@ func (db *DB) Lookup(ctx context.Context, id document.FolderID, paths, fileIDs [
 		}
 		for _, p := range paths {
 			// "0" follows "/": the range is everything below the directory.
-			if err := tx.each(add, "SELECT "+knownColumns+" FROM documents WHERE folder_id = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)",
+			if err := tx.each(add, "SELECT "+knownColumns+" FROM documents WHERE folder_id = ?1 AND (path = ?2 OR path >= ?3 AND path < ?4)",
 				id, []byte(p), []byte(p+"/"), []byte(p+"0")); err != nil {
 				return err
 			}

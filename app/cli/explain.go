@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ondol-app/ondol/assets"
+	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/settings"
+)
+
+// explain turns an error into sentences and what a program reads; more is
+// false when it does not know the error.
+func (c *commands) explain(err error, code int, refused *refusal, lines *[]string) (int, bool) {
+	words := c.term.words
+	if e, ok := errors.AsType[*complaint](err); ok {
+		refused.Error.Code = e.code
+		*lines = append(*lines, words.Say(e.key, e.pairs...))
+		return code, true
+	}
+	if e, ok := errors.AsType[*settings.ProblemsError](err); ok {
+		refused.Error.Code, refused.Error.Message = "settings", e.Error()
+		*lines = append(*lines, settingsLines(e, words)...)
+		return exitUsage, true
+	}
+	if e, ok := errors.AsType[*RunningError](err); ok {
+		refused.Error.Code = "running"
+		*lines = append(*lines, words.Say("serve.running", "pid", e.PID))
+		return code, true
+	}
+	if e, ok := errors.AsType[*StartError](err); ok {
+		if text, known := words.Lookup("start."+e.Code, pairsOf(e.Args)...); known {
+			refused.Error.Code = e.Code
+			*lines = append(*lines, text)
+			return code, true
+		}
+	}
+	if errors.Is(err, control.ErrNotRunning) {
+		return c.explain(errNotRunning.err, exitNotRunning, refused, lines)
+	}
+	if e, ok := errors.AsType[*control.Error](err); ok {
+		refused.Error.Code, refused.Error.Message, refused.Error.Remedy = e.Code, e.Message, e.Remedy
+		*lines = append(*lines, refusalLines(e, words)...)
+		if e.Status == http.StatusBadRequest {
+			code = exitUsage
+		}
+		return code, true
+	}
+	return code, false
+}
+
+// refusalLines are the sentences of what the app refused and of what helps:
+// those of the code where the app sent what belongs into them, else its own.
+func refusalLines(e *control.Error, words assets.Words) []string {
+	pairs := pairsOf(e.Args)
+	name := e.Code
+	switch {
+	case len(e.Args) == 0:
+		name = ""
+	case e.Code == control.CodeFolderOverlaps && e.Args["inside"] == "true":
+		name += "_inside"
+	case e.Code == control.CodeFolderOverlaps:
+		name += "_around"
+	case e.Code == control.CodeFolderRefused:
+		name += "_" + e.Args["reason"]
+	case e.Code == control.CodeNotFound:
+		name += "_" + e.Args["kind"]
+	case e.Code == control.CodeEngineUnavailable:
+		if state, ok := words.Lookup("engine.state." + e.Args["state"]); ok {
+			pairs = []any{"state", state}
+		}
+	}
+	text, known := words.Lookup("refusal."+name, pairs...)
+	if !known {
+		if text, known = words.Lookup("error."+e.Code, "message", clean(e.Message)); !known {
+			text = words.Say("error.failed", "message", clean(e.Message))
+		}
+	}
+	lines := []string{text}
+	remedy, known := words.Lookup("refusal.remedy."+name, pairs...)
+	if !known {
+		remedy = clean(e.Remedy)
+	}
+	if remedy != "" {
+		lines = append(lines, words.Say("error.remedy", "remedy", remedy))
+	}
+	return lines
+}
+
+// settingsLines are the sentences of everything wrong with the settings.
+func settingsLines(e *settings.ProblemsError, words assets.Words) []string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		pairs := pairsOf(p.Args)
+		if needed, ok := words.Lookup("settings.need."+p.Args["need"], pairs...); ok {
+			pairs = append([]any{"reason", needed}, pairs...) // the first of a name counts
+		}
+		lines[i] = words.Say("settings."+p.Code, pairs...)
+	}
+	return lines
+}
+
+func pairsOf(args map[string]string) []any {
+	var pairs []any
+	for name, value := range args {
+		pairs = append(pairs, name, clean(value))
+	}
+	return pairs
+}
+
+// flagError is the usage error of a flag that could not be read.
+func (c *commands) flagError(cmd *cobra.Command, err error) error {
+	e := &usageError{key: "error.failed", pairs: []any{"message", clean(err.Error())}, try: cmd.CommandPath()}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		e.key, e.pairs = "usage.unknown_flag", []any{"name", clean(name)}
+	}
+	if lacks, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		e.key, e.pairs = "usage.flag_value", []any{"name", "--" + lacks.GetFlag().Name}
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		want := c.term.words.Say("usage.want.number")
+		if bad.GetFlag().Value.Type() == "bool" {
+			want = "true, false"
+		}
+		e.key, e.pairs = "usage.bad_value", []any{"name", "--" + bad.GetFlag().Name, "value", clean(bad.GetValue()), "want", want}
+	}
+	return e
+}
+
+// dashed lets values begin with a dash where no flag can: a number, and the
+// value of "config set". They are moved behind "--"; as they are the last
+// argument, the order of the others stays.
+func dashed(args []string) []string {
+	var words int // that are no flags
+	setting := false
+	for i, arg := range args {
+		if arg == "--" {
+			return args
+		}
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			words++
+			switch {
+			case words == 1:
+				setting = arg == "config"
+			case words == 2:
+				setting = setting && arg == "set"
+			}
+			continue
+		}
+		number := len(arg) > 1 && arg[1] >= '0' && arg[1] <= '9'
+		after := i > 0 && strings.HasPrefix(args[i-1], "-") && args[i-1] != "--json" // a flag's own value
+		value := setting && words == 3 && arg != "--json" && arg != "--help" && arg != "-h"
+		if value || (number && !after) {
+			rest := append([]string{}, args[:i]...)
+			return append(append(append(rest, args[i+1:]...), "--"), arg)
+		}
+	}
+	return args
+}

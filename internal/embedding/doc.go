@@ -1,7 +1,8 @@
 // Package embedding is the one door to an embedding engine: whoever wants a
 // vector (an editor, the indexer, a query) comes through Service.Embed, which
-// asks admission for a permit, the engine for the vectors, and hands out
-// nothing that is not valid. One Service serves one engine role.
+// looks into the cache, joins what others are computing already, asks
+// admission for a permit and the engine for the rest, and hands out nothing
+// that is not valid. One Service serves one engine role. design.md tells how.
 //
 // It may be imported by the gateway and by what wires the parts; indexer and
 // search see it through the small interfaces they declare.
@@ -9,18 +10,24 @@
 // What it guarantees:
 //
 //   - one request takes one place and one permit, however many inputs it has;
-//     they are split into engine calls, one after another, under that permit;
-//   - nothing is cut: an input longer than the engine takes is a *TooLongError
-//     with both counts, found before a permit is taken wherever possible;
+//     they are split into engine calls, one after another, under that permit.
+//     A request whose every input is cached or in the air takes none;
+//   - one text is computed once at a time, however many ask for it, and once
+//     at all while the cache remembers it; never across fingerprints, and all
+//     vectors of one answer are of one fingerprint;
+//   - nothing is cut unless the request says so: an input longer than the
+//     engine takes is a *TooLongError with both counts, found before a permit
+//     is taken wherever possible;
 //   - a caller never hangs: it gets its vectors, a typed error, or the end of
-//     its own context, at most Total after its permit was granted;
+//     its own context. It waits at most as long as the gate lets it, counted
+//     from its arrival, and Total after a permit was granted;
 //   - the permit outlives the caller until the engine is known to be done: a
-//     caller that leaves costs a draining permit until the running engine call
-//     ends, one that times out until the engine has been replaced;
+//     caller that leaves costs a draining permit until its request is
+//     finished, one that times out until the engine has been replaced;
 //   - an invalid reply is a *vector.InvalidError naming the inputs of the
-//     request; no vector of that request comes out.
+//     request; no vector of that request comes out, and none is cached;
+//   - every request is one outcome in the gate's totals.
 //
-// What comes in front of or behind it later fits here: a cache with joined
-// requests before the permit in Service.Embed, the recovery from a poisoned
-// engine where exchange.judge sees an invalid reply.
+// The recovery from a poisoned engine fits where exchange.judge sees an
+// invalid reply.
 package embedding

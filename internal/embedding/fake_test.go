@@ -77,15 +77,23 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 	return good, nil
 }
 
-func (c *fakeClient) CountTokens(_ context.Context, texts []string) ([]int, error) {
+func (c *fakeClient) CountTokens(ctx context.Context, texts []string) ([]int, error) {
 	c.mu.Lock()
 	c.counting++
 	c.mostCounts = max(c.mostCounts, c.counting)
 	c.mu.Unlock()
-	time.Sleep(c.countDelay) // of a bubble's clock
+	var hurried error
+	select {
+	case <-time.After(c.countDelay):
+	case <-ctx.Done():
+		hurried = context.Cause(ctx)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counting--
+	if hurried != nil {
+		return nil, hurried
+	}
 	if c.uncount != nil {
 		return nil, c.uncount
 	}

@@ -560,3 +560,21 @@ func TestTokensWithoutCounting(t *testing.T) {
 		}
 	})
 }
+
+// The exact figure is not worth a wait: the vectors are all there.
+func TestHitIsNotHeldUpByCounting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openCached(t, &fakeClient{countDelay: time.Minute}, admission.DefaultLimits())
+		defer d.stop()
+		wantVectors(t, <-d.ask(t.Context(), client("a", "bcd")), "a", "bcd")
+		for range 3 { // more than are counted at once
+			start := time.Now()
+			r := <-d.ask(t.Context(), client("a", "bcd"))
+			if wantVectors(t, r, "a", "bcd"); r.at.Sub(start) > time.Second {
+				t.Errorf("a hit after %v", r.at.Sub(start))
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		d.wantIdle(t)
+	})
+}

@@ -47,8 +47,13 @@ func (a *asking) tokens(ctx context.Context) (int, error) {
 	return total, nil
 }
 
+// shareWait is how long an answer whose vectors are all there is held up for
+// the exact figure.
+const shareWait = time.Second
+
 // countShares counts the texts whose shares will not do. An engine that does
-// not count leaves them as they are: no vector is refused for that.
+// not count, or is too busy counting, leaves them as they are: no vector is
+// refused for that.
 func (a *asking) countShares(ctx context.Context) error {
 	var places []int
 	var texts []string
@@ -64,7 +69,9 @@ func (a *asking) countShares(ctx context.Context) error {
 	if err != nil || instance.Fingerprint != a.instance.Fingerprint {
 		return nil
 	}
-	counts, err := a.service.count(ctx, instance, a.lane, texts)
+	quick, cancel := context.WithTimeout(ctx, shareWait)
+	defer cancel()
+	counts, err := a.service.count(quick, instance, a.lane, texts)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -15,48 +15,42 @@ func (a *asking) truncated(ctx context.Context) (counts []int, err error) {
 	if !a.truncate {
 		return counts, nil
 	}
-	var places []int
-	var texts []string
-	for i, input := range a.original {
-		if suspect(input, a.instance.MaxTokens) {
-			places, texts = append(places, i), append(texts, input)
-		}
-	}
-	if places == nil {
-		return counts, nil
-	}
-	a.inputs = append([]string(nil), a.original...)
-	for i, place := range places {
-		known, err := a.service.count(ctx, a.instance, a.lane, texts[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		counts[place] = known[0]
-		if known[0] <= a.instance.MaxTokens {
+	for place, input := range a.original {
+		if !suspect(input, a.instance.MaxTokens) {
 			continue
 		}
-		short, tokens, err := a.shorten(ctx, texts[i], known[0])
+		short, tokens, err := a.shorten(ctx, input)
 		if err != nil {
 			return nil, err
 		}
 		if short == "" {
-			return nil, &TooLongError{Index: place, Tokens: known[0], Limit: a.instance.MaxTokens}
+			return nil, &TooLongError{Index: place, Tokens: tokens, AtLeast: true, Limit: a.instance.MaxTokens}
 		}
-		a.inputs[place], counts[place] = short, tokens
-		a.cut = append(a.cut, place)
+		counts[place] = tokens
+		if short == input {
+			continue
+		}
+		if a.cut == nil {
+			a.inputs = append([]string(nil), a.original...)
+		}
+		a.inputs[place], a.cut = short, append(a.cut, place)
 	}
 	return counts, nil
 }
 
+// firstGuess is how many bytes a token is supposed to have until the text says
+// otherwise.
+const firstGuess = 4
+
 // shorten returns the longest beginning of text that has at most MaxTokens
-// tokens and ends between two graphemes, and its tokens; "" when not even one
-// grapheme fits. text has more: tokens.
+// tokens and ends between two graphemes, and its tokens. It is all of text when
+// that fits, and "" when not even one grapheme does; then the tokens are of more.
 //
 // It asks the engine for counts instead of adding up the lengths of the first
 // tokens: those are of a normalised text for many tokenizers, and the end of a
 // beginning is not always cut as in the middle. Counts hardly ever fall as the
 // text grows, which is what the search relies on.
-func (a *asking) shorten(ctx context.Context, text string, tokens int) (string, int, error) {
+func (a *asking) shorten(ctx context.Context, text string) (short string, tokens int, err error) {
 	limit := a.instance.MaxTokens
 	count := func(n int) (int, error) {
 		counts, err := a.service.count(ctx, a.instance, a.lane, []string{text[:n]})
@@ -66,30 +60,29 @@ func (a *asking) shorten(ctx context.Context, text string, tokens int) (string, 
 		return counts[0], nil
 	}
 	// Invariant: the first fits bytes have at most limit tokens, the first
-	// over bytes have more. Guesses alternate between the place where it
-	// should be if all tokens were as long, and the middle.
-	fits, over := 0, len(text)
-	fitsTokens, overTokens := 0, tokens
-	for even := true; ; even = !even {
-		guess := fits + (over-fits)/2
-		if even && overTokens > fitsTokens {
-			guess = fits + int(float64(over-fits)*(float64(limit-fitsTokens)+0.5)/float64(overTokens-fitsTokens))
+	// over bytes have more. A bound above is looked for from below, so that a
+	// text of megabytes is not counted to its end.
+	fits, fitsTokens, over, overTokens := 0, 0, 0, 0
+	for n := limit * firstGuess; over == 0; n *= firstGuess {
+		end := len(text)
+		if n < end {
+			end = runeStart(text, n)
 		}
-		n := runeStart(text, min(guess, over-1))
-		if n <= fits {
-			if n = fits + runeLen(text[fits:]); n >= over {
-				break
-			}
-		}
-		got, err := count(n)
-		if err != nil {
+		got, err := count(end)
+		switch {
+		case err != nil:
 			return "", 0, err
+		case got > limit:
+			over, overTokens = end, got
+		case end == len(text):
+			return text, got, nil
+		default:
+			fits, fitsTokens = end, got
 		}
-		if got <= limit {
-			fits, fitsTokens = n, got
-		} else {
-			over, overTokens = n, got
-		}
+	}
+	fits, fitsTokens, err = narrow(text, limit, count, fits, fitsTokens, over, overTokens)
+	if err != nil {
+		return "", 0, err
 	}
 	for fits > 0 {
 		n := graphemes(text, fits)
@@ -105,7 +98,34 @@ func (a *asking) shorten(ctx context.Context, text string, tokens int) (string, 
 		}
 		fits = max(n-1, 0)
 	}
-	return "", 0, nil
+	return "", overTokens, nil
+}
+
+// narrow brings fits and over together, to neighbouring runes. Guesses
+// alternate between the place where it should be if all tokens were as long,
+// and the middle.
+func narrow(text string, limit int, count func(int) (int, error), fits, fitsTokens, over, overTokens int) (int, int, error) {
+	for even := true; ; even = !even {
+		guess := fits + (over-fits)/2
+		if even && overTokens > fitsTokens {
+			guess = fits + int(float64(over-fits)*(float64(limit-fitsTokens)+0.5)/float64(overTokens-fitsTokens))
+		}
+		n := runeStart(text, min(guess, over-1))
+		if n <= fits {
+			if n = fits + runeLen(text[fits:]); n >= over {
+				return fits, fitsTokens, nil
+			}
+		}
+		got, err := count(n)
+		if err != nil {
+			return 0, 0, err
+		}
+		if got <= limit {
+			fits, fitsTokens = n, got
+		} else {
+			over, overTokens = n, got
+		}
+	}
 }
 
 // runeStart is the last beginning of a rune at or before n.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -313,6 +314,63 @@ func TestPutNeverWaits(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// Whoever damages the file under a running cache costs it what was in the
+// file, and nobody a wrong vector.
+func TestFileDamagedWhileRunning(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	var log bytes.Buffer
+	c := newCache(t, vectorcache.Config{Memory: 20_000, Store: openStore(t, path), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	stop := start(t, c)
+	for i := range 2000 { // more than SQLite keeps in its own memory
+		c.Put(key(i), embedding(i, 1024))
+	}
+	eventually(t, "all is written", func() bool { return c.Stats().DiskBytes > 2000*4*1024 })
+	raw, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path+"-wal", 0); err != nil {
+		t.Fatal(err)
+	}
+	noise := bytes.Repeat([]byte("noise"), 100)
+	size := c.Stats().DiskBytes
+	for offset := int64(4096); offset < size; offset += 4096 {
+		if _, err := raw.WriteAt(noise, offset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw.Close()
+	eventually(t, "the cache is begun anew and written to", func() bool {
+		for i := range 2000 {
+			if e := get(c, key(i)); e.Vector != nil && !same(e, embedding(i, 1024)) {
+				t.Fatalf("a wrong vector for %d", i)
+			}
+		}
+		c.Put(key(5000), embedding(5000, 1024))
+		for i := range 10 { // out of memory, so that it must come from the file
+			c.Put(key(6000+i), embedding(6000+i, 1024))
+		}
+		return same(get(c, key(5000)), embedding(5000, 1024)) && get(c, key(1500)).Vector == nil
+	})
+	stop()
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines in the log:\n%s", n, log.String())
+	}
+}
+
+// eventually polls for what a real disk does in its own time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // Uses are told to the store once an hour, with memory hits as well.

@@ -45,6 +45,7 @@ type disk struct {
 	logger *slog.Logger
 	kick   chan struct{} // 1-buffered: there is something to do
 	broken atomic.Bool   // the store failed: nobody reads it until run has mended it
+	epoch  atomic.Int64  // how often it was begun anew
 
 	mu      sync.Mutex
 	entries map[vector.Key]vector.Embedding // guarded by mu; waiting to be written
@@ -76,19 +77,21 @@ func (d *disk) load(ctx context.Context, keys []vector.Key, found func(int, vect
 	if d.broken.Load() {
 		return
 	}
+	epoch := d.epoch.Load()
 	if err := d.store.Load(ctx, keys, found); err != nil && ctx.Err() == nil {
-		d.fail(err)
+		d.fail(epoch, err)
 	}
 }
 
-// fail takes the store out of use and has run mend it.
-func (d *disk) fail(err error) {
+// fail takes the store out of use and has run mend it, unless that has been
+// done since the epoch in which it failed.
+func (d *disk) fail(epoch int64, err error) {
 	d.mu.Lock()
-	if !d.broken.Swap(true) {
+	defer d.mu.Unlock()
+	if d.epoch.Load() == epoch && !d.broken.Swap(true) {
 		d.failure = err
+		d.wake()
 	}
-	d.mu.Unlock()
-	d.wake()
 }
 
 // save queues an entry, or leaves it to the memory when the queue is full.
@@ -175,7 +178,7 @@ func (d *disk) write(ctx context.Context) {
 	case err == nil && time.Since(d.mended) > rest:
 		d.said = false // the next trouble is another one
 	case err != nil && ctx.Err() == nil:
-		d.fail(err)
+		d.fail(d.epoch.Load(), err)
 	}
 }
 
@@ -199,6 +202,9 @@ func (d *disk) mend(ctx context.Context) time.Duration {
 		d.wake()
 		return rest
 	}
+	d.mu.Lock()
+	d.epoch.Add(1)
 	d.broken.Store(false)
+	d.mu.Unlock()
 	return 0
 }

@@ -8,21 +8,27 @@ FUZZFOR ?= 20s
 export CGO_ENABLED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build desktop run test lint bench fuzz clean distclean
+.PHONY: help setup ready build page desktop run test lint bench fuzz clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
 
-setup: ## install what is missing: packages, llama-server, the starter model
-	@bash build/setup.sh
+setup: ## install what is missing, for the tests too: packages, llama-server, models, Chromium, clients
+	@bash build/setup.sh test
+
+ready: ## install what is missing to build and run
+	@bash build/setup.sh run
 
 build: ## build the headless program, build/bin/ondol
 	$(GO) build -trimpath -tags $(GOTAGS) -o build/bin/ondol .
 
-desktop: ## build the program with the window, build/bin/ondol-desktop
+page: ## build the page of the window, frontend/dist
+	cd frontend && npm ci --no-audit --no-fund && npm run build
+
+desktop: page ## build the program with the window, build/bin/ondol-desktop (Debian: needs libgtk-3-dev libwebkit2gtk-4.1-dev)
 	$(GO) build -trimpath -tags $(GOTAGS),desktop,production,webkit2_41 -o build/bin/ondol-desktop .
 
-run: setup build ## build, start, index assets/sample and show what it finds (ONCE=1: check and stop)
+run: ready build ## build, start, index assets/sample and show what it finds (ONCE=1: check and stop)
 	@bash build/run.sh
 
 test: setup lint ## lint, then every test with the race detector
@@ -34,6 +40,7 @@ lint: ## gofmt, vet (here and for macOS), staticcheck
 	$(GO) vet -tags $(GOTAGS) ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -tags $(GOTAGS) ./internal/...
 	$(LINT) -tags $(GOTAGS) ./...
+	cd build/conformance/goclient && $(GO) vet ./...
 
 bench: setup build ## run the benchmarks, then measure the built app: latency and load (BENCH="-strict -load": its flags)
 	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Makes a bare machine ready to build, test and run Ondol: system packages, llama-server, the starter model.
 #
+# `setup.sh run` does what building and running need, `setup.sh` or `setup.sh test` also what the tests need
+# (Chromium, the fixture model, the clients of the conformance tests).
+#
 # Idempotent: what is there is left alone, so that a second run only looks. Everything it makes itself lies in
 # build/deps; `make distclean` removes it. What cannot be had is named together with its remedy, and the exit
 # status is 1.
@@ -8,6 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 root=$PWD
+purpose=${1:-test}
 deps=$root/build/deps
 mkdir -p "$deps"
 
@@ -134,12 +138,19 @@ Darwin) . build/setup/darwin.sh ;;
 *) die "unknown system: $(uname -s)" "remedy: use macOS on Apple Silicon, or Debian for development" ;;
 esac
 
+case "$purpose" in
+run | test) ;;
+*) die "unknown purpose: $purpose" "remedy: build/setup.sh run, or build/setup.sh test" ;;
+esac
+
 check_go
 check_node
 system_packages
-browser
 llama_server
 starter_model
-qwen3_fixture
-conformance_clients
+if [ "$purpose" = test ]; then
+	browser
+	qwen3_fixture
+	conformance_clients
+fi
 say "ready"

@@ -25,11 +25,8 @@ type engineForDoor struct {
 
 func (e engineForDoor) Current() (embedding.Instance, error) {
 	now, err := e.server.Current()
-	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
-		return embedding.Instance{}, &embedding.UnavailableError{State: starting.State.String(), RetryAfter: starting.RetryAfter, Err: err}
-	}
 	if err != nil {
-		return embedding.Instance{}, err
+		return embedding.Instance{}, notReady(err)
 	}
 	longest := now.MaxTokens
 	if e.longest > 0 {

@@ -19,11 +19,8 @@ type localEngine struct{ *llamaserver.Server }
 
 func (e localEngine) Current() (relay.Instance, error) {
 	now, err := e.Server.Current()
-	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
-		return relay.Instance{}, &upstream.UnavailableError{State: starting.State.String(), RetryAfter: starting.RetryAfter, Err: err}
-	}
 	if err != nil {
-		return relay.Instance{}, err
+		return relay.Instance{}, notReady(err)
 	}
 	return relay.Instance{Generation: now.Generation, Client: now.Client, Model: now.ModelName}, nil
 }
@@ -58,8 +55,11 @@ func tellRemote(now remote.Status, status *control.RoleStatus) {
 	}
 }
 
-// notReady gives a remote's refusal the form the doors know.
+// notReady gives an engine's refusal, ours or a remote's, the form the doors know.
 func notReady(err error) error {
+	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
+		return &upstream.UnavailableError{State: starting.State.String(), RetryAfter: starting.RetryAfter, Err: err}
+	}
 	if away, ok := errors.AsType[*remote.NotReadyError](err); ok {
 		return &upstream.UnavailableError{State: away.State.String(), RetryAfter: away.RetryAfter, Err: err}
 	}

@@ -100,7 +100,7 @@ func (c *commands) configSet(key, value string) error {
 	if err != nil {
 		return err
 	}
-	if err := settings.Set(paths.Settings, key, value, c.cfg.Accept); err != nil {
+	if _, err := settings.Update(paths.Settings, map[string]string{key: value}, c.cfg.Accept); err != nil {
 		return err
 	}
 	loaded, err := settings.Load(settings.Config{File: paths.Settings, Getenv: c.cfg.Getenv})
@@ -109,12 +109,15 @@ func (c *commands) configSet(key, value string) error {
 	}
 	now, _ := loaded.Value(key)
 	source := loaded.Sources[key]
+	k, _ := settings.Find(key)
 	if c.asJSON {
-		k, _ := settings.Find(key)
 		return writeJSON(c.term.out, setting{Key: key, Value: now, Source: string(source), Unit: k.Unit})
 	}
+	if value == "" {
+		value = k.DefaultText()
+	}
 	c.term.say("settings.set", "key", key, "value", clean(value))
-	if source != settings.FromFile {
+	if source == settings.FromEnv {
 		c.term.say("settings.above", "key", key, "source", c.term.words.Say("settings.source."+string(source)))
 	}
 	c.term.say("settings.next_start")

@@ -1,66 +1,178 @@
 package settings
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/pelletier/go-toml/v2/unstable"
+	"golang.org/x/sys/unix"
 )
 
-// Set writes one value, given as on the command line, into the settings file.
-// Everything else in the file, comments included, stays as it is. The new
-// file is checked as a whole before it replaces the old one; accept may refuse
-// it further (the capacity chain needs the engine's flags) and may be nil.
-func Set(path, key, text string, accept func(*Loaded) error) error {
-	k, ok := Find(key)
-	if !ok {
-		return Unknown(key)
-	}
-	value, err := k.parse(text)
+// Update writes values, by key and given as on the command line, into the
+// settings file in one step: all of them or none. An empty value takes the
+// setting out of the file, so that its default holds again. Everything else in
+// the file, comments included, stays as it is.
+//
+// The new file is checked as a whole before it replaces the old one; accept
+// may refuse it further (the capacity chain needs the engine's flags) and may
+// be nil. Writers take turns, across processes too; ErrBusy when one does not
+// end its turn.
+//
+// before holds what the file said, "" where it said nothing: given to Update it
+// undoes the change. The error is a *ProblemsError that names everything wrong
+// at once, or an I/O error; the file is then as it was.
+func Update(path string, changes map[string]string, accept func(*Loaded) error) (before map[string]string, err error) {
+	lines, err := written(changes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var scratch Settings
-	if err := k.set(&scratch, value); err != nil {
-		return &ProblemsError{Problems: []Problem{bad(key, text, err)}}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a linked file stays a link
 	}
+	turn, err := takeTurn(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Close()
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read settings: %w", err)
+		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	changed, err := edit(old, key, k.toml(&scratch))
-	if err != nil {
-		return fmt.Errorf("edit settings %s: %w", path, err)
+	if before, err = present(old, changes); err != nil {
+		return nil, fmt.Errorf("read settings %s: %w", path, err)
+	}
+	changed := old
+	for _, l := range lines {
+		if changed, err = edit(changed, l.key, l.value); err != nil {
+			return nil, fmt.Errorf("edit settings %s: %w", path, err)
+		}
 	}
 	// The environment is left out: the file must hold on its own.
 	loaded, err := read(changed, Config{File: path, Getenv: func(string) string { return "" }})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if accept != nil {
 		if err := accept(loaded); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return replace(path, changed)
+	if err := replace(path, changed); err != nil {
+		return nil, err
+	}
+	return before, turn.Sync() // the new name, through a power cut
+}
+
+// line is a value in TOML; empty takes the key out.
+type line struct{ key, value string }
+
+// written checks each value by itself and puts it into TOML, in the table's order.
+func written(changes map[string]string) ([]line, error) {
+	var lines []line
+	var problems []Problem
+	known := 0
+	for _, k := range knobs {
+		text, ok := changes[k.Key]
+		if !ok {
+			continue
+		}
+		known++
+		if text == "" {
+			lines = append(lines, line{key: k.Key})
+			continue
+		}
+		var scratch Settings
+		value, err := k.parse(text)
+		if err == nil {
+			err = k.set(&scratch, value)
+		}
+		if err != nil {
+			problems = append(problems, bad(k.Key, text, err))
+			continue
+		}
+		lines = append(lines, line{k.Key, k.toml(&scratch)})
+	}
+	if known < len(changes) {
+		for _, key := range slices.Sorted(maps.Keys(changes)) {
+			if _, ok := Find(key); !ok {
+				problems = append(problems, unknown(key))
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &ProblemsError{Problems: problems}
+	}
+	return lines, nil
+}
+
+// present is what the file says of the keys of changes, as Update reads it.
+func present(data []byte, changes map[string]string) (map[string]string, error) {
+	values, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	before := make(map[string]string, len(changes))
+	for key := range changes {
+		before[key] = ""
+		value, ok := values[key]
+		if !ok {
+			continue
+		}
+		k, _ := Find(key)
+		var scratch Settings
+		if k.set(&scratch, value) == nil {
+			before[key] = k.text(&scratch)
+		} else {
+			before[key] = fmt.Sprint(value) // was of no use; shown, not taken again
+		}
+	}
+	return before, nil
+}
+
+// ErrBusy says that another program keeps writing settings.
+var ErrBusy = errors.New("another program is writing the settings and does not end; try again")
+
+// How long a writer waits for its turn, and between two attempts. A turn is a
+// read and a write of one small file.
+const (
+	turnWait  = 2 * time.Second
+	turnPause = 10 * time.Millisecond
+)
+
+// takeTurn locks the settings' folder, which it makes when it is not there.
+// The lock goes with the file it returns, or with the process.
+func takeTurn(folder string) (*os.File, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make settings folder: %w", err)
+	}
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open settings folder: %w", err)
+	}
+	for end := time.Now().Add(turnWait); ; time.Sleep(turnPause) {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return dir, nil
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			dir.Close()
+			return nil, fmt.Errorf("lock settings folder: %w", err)
+		case time.Now().After(end):
+			dir.Close()
+			return nil, ErrBusy
+		}
+	}
 }
 
 // replace puts data at path in one step: a reader sees the old file or the
 // new one, also after a power cut.
 func replace(path string, data []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make settings folder: %w", err)
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a linked file stays a link
-	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".settings-*.toml") // mode 0600
 	if err != nil {
 		return fmt.Errorf("write settings: %w", err)
@@ -79,136 +191,4 @@ func replace(path string, data []byte) (err error) {
 		return fmt.Errorf("write settings: %w", err)
 	}
 	return nil
-}
-
-// edit returns the file with key = value in it: in the place of the old value,
-// else at the end of its table, else in a new table at the end.
-func edit(data []byte, key, value string) ([]byte, error) {
-	section, name := "", key
-	if i := strings.LastIndexByte(key, '.'); i >= 0 {
-		section, name = key[:i], key[i+1:]
-	}
-	var p unstable.Parser
-	p.Reset(data)
-	table := ""
-	insert := -1 // byte offset after which the table's next line goes
-	for p.NextExpression() {
-		e := p.Expression()
-		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			table = dotted(e.Key())
-			if table == section && e.Kind == unstable.Table {
-				insert = lineEnd(data, keyEnd(e.Key()))
-			}
-		case unstable.KeyValue:
-			full := dotted(e.Key())
-			if table != "" {
-				full = table + "." + full
-			}
-			start, end := int(e.Raw.Offset), int(e.Raw.Offset+e.Raw.Length)
-			if full == key {
-				at := keyEnd(e.Key())
-				line := append(bytes.Clone(data[:at]), " = "+value...)
-				return append(line, data[len(bytes.TrimRight(data[:end], " \t\r\n")):]...), nil
-			}
-			if table == section && start < end {
-				insert = lineEnd(data, end-1)
-			}
-		}
-	}
-	if err := p.Error(); err != nil {
-		return nil, err
-	}
-	line := name + " = " + value + "\n"
-	switch {
-	case insert >= 0:
-		return splice(data, insert, line), nil
-	case section == "":
-		return splice(data, 0, line), nil // before any table, or it would belong to one
-	}
-	out := bytes.Clone(data)
-	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
-		out = append(out, '\n')
-	}
-	if len(out) > 0 {
-		out = append(out, '\n')
-	}
-	return append(out, "["+section+"]\n"+line...), nil
-}
-
-// splice inserts line at offset, which is the start of a line or the end of
-// a last line without a line break.
-func splice(data []byte, offset int, line string) []byte {
-	out := bytes.Clone(data[:offset])
-	if offset > 0 && out[offset-1] != '\n' {
-		out = append(out, '\n')
-	}
-	out = append(out, line...)
-	return append(out, data[offset:]...)
-}
-
-func dotted(it unstable.Iterator) string {
-	var parts []string
-	for it.Next() {
-		parts = append(parts, string(it.Node().Data))
-	}
-	return strings.Join(parts, ".")
-}
-
-// keyEnd is the offset after the last part of a key.
-func keyEnd(it unstable.Iterator) int {
-	end := 0
-	for it.Next() {
-		raw := it.Node().Raw
-		end = int(raw.Offset + raw.Length)
-	}
-	return end
-}
-
-// lineEnd is the offset of the line after the one that holds offset.
-func lineEnd(data []byte, offset int) int {
-	if i := bytes.IndexByte(data[offset:], '\n'); i >= 0 {
-		return offset + i + 1
-	}
-	return len(data)
-}
-
-// toml is the value in TOML.
-func (k Knob) toml(s *Settings) string {
-	switch field := k.field(s).(type) {
-	case *string:
-		return quote(*field)
-	case *time.Duration:
-		return quote(short(*field))
-	case *int:
-		return strconv.Itoa(*field)
-	case *bool:
-		return strconv.FormatBool(*field)
-	case *[]string:
-		items := make([]string, len(*field))
-		for i, item := range *field {
-			items[i] = quote(item)
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	}
-	return ""
-}
-
-// quote is a TOML basic string.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < 0x20 || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04X`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -43,7 +42,7 @@ func TestSetWritesTruthValuesAndTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.toml")
 	for _, set := range [][2]string{{"roles.rerank.plain_http", "true"}, {"require_key", "true"}, {"roles.chat.executing", "2"},
 		{"roles.chat.url", "http://127.0.0.1:11434"}, {"roles.chat.model", "m"}, {"roles.chat.kind", "ollama"}} {
-		if err := settings.Set(path, set[0], set[1], nil); err != nil {
+		if err := change(path, set[0], set[1], nil); err != nil {
 			t.Fatalf("%v: %v", set, err)
 		}
 	}
@@ -58,7 +57,7 @@ func TestSetWritesTruthValuesAndTables(t *testing.T) {
 	if !got.RequireKey || !got.Roles.Of(upstream.RoleRerank).PlainHTTP || got.Roles.Chat.Executing != 2 {
 		t.Errorf("%s gives %+v", data, got.Settings)
 	}
-	if err := settings.Set(path, "require_key", "perhaps", nil); err == nil {
+	if err := change(path, "require_key", "perhaps", nil); err == nil {
 		t.Error("require_key = perhaps was taken")
 	}
 }

@@ -3,8 +3,8 @@
 //
 // Only app and the command line import it; every other part is handed plain
 // values. Knobs is the one table of names, defaults, units and meanings. Load
-// reads and checks but never writes; Set changes one value in the file,
-// atomically, and keeps the owner's comments. Nothing here starts a goroutine.
+// reads and checks but never writes; Update changes values in the file, all or
+// none, and keeps the owner's comments. Nothing here starts a goroutine.
 package settings
 
 import (
@@ -132,9 +132,9 @@ func read(data []byte, cfg Config) (*Loaded, error) {
 	return l, nil
 }
 
-// applyFile takes over what the file sets. The error is of TOML's grammar and
-// carries the position.
-func (l *Loaded) applyFile(data []byte) ([]Problem, error) {
+// parse is what a settings file says, by dotted key. The error is of TOML's
+// grammar and carries the position.
+func parse(data []byte) (map[string]any, error) {
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
@@ -145,6 +145,15 @@ func (l *Loaded) applyFile(data []byte) ([]Problem, error) {
 	}
 	values := make(map[string]any)
 	flatten("", tree, values)
+	return values, nil
+}
+
+// applyFile takes over what the file sets; the error is parse's.
+func (l *Loaded) applyFile(data []byte) ([]Problem, error) {
+	values, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
 	keys := make([]string, 0, len(values))
 	for key := range values {
 		keys = append(keys, key)

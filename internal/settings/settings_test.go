@@ -24,6 +24,12 @@ func load(t *testing.T, file string, env, flags map[string]string) (*settings.Lo
 	return settings.Load(settings.Config{File: path, Getenv: func(k string) string { return env[k] }, Flags: flags})
 }
 
+// change is Update of one value.
+func change(path, key, value string, accept func(*settings.Loaded) error) error {
+	_, err := settings.Update(path, map[string]string{key: value}, accept)
+	return err
+}
+
 func TestDefaultsAreTheContract(t *testing.T) {
 	got, err := load(t, "", nil, nil)
 	if err != nil {
@@ -123,7 +129,7 @@ func TestListenIsLoopback(t *testing.T) {
 	}
 }
 
-func TestSetKeepsTheRestOfTheFile(t *testing.T) {
+func TestUpdateKeepsTheRestOfTheFile(t *testing.T) {
 	tests := []struct{ name, before, key, value, after string }{
 		{"new file", "", "engine.model", `/m "1".gguf`, "[engine]\nmodel = \"/m \\\"1\\\".gguf\"\n"},
 		{"value replaced, comments kept", "# mine\nlog = 'info' # quiet\n", "log", "debug", "# mine\nlog = \"debug\" # quiet\n"},
@@ -132,6 +138,11 @@ func TestSetKeepsTheRestOfTheFile(t *testing.T) {
 		{"empty table", "[engine]", "engine.profile", "small", "[engine]\nprofile = \"small\"\n"},
 		{"top level goes before tables", "[index]\nmax_file = 1\n", "log", "warn", "log = \"warn\"\n[index]\nmax_file = 1\n"},
 		{"dotted key", "engine.model = \"/a\"\n", "engine.model", "/b", "engine.model = \"/b\"\n"},
+		{"empty goes back to the default", "[engine]\nmodel = \"/m\"\nprofile = \"small\"\n", "engine.model", "", "[engine]\nprofile = \"small\"\n"},
+		{"its comment stays", "log = 'info' # quiet\n# more\n", "log", "", "# quiet\n# more\n"},
+		{"several lines taken out", "[engine]\nflags = [\n  \"-t\", # threads\n  \"4\",\n]\nmodel = \"/m\"", "engine.flags", "", "[engine]\nmodel = \"/m\""},
+		{"last line taken out", "log = \"info\"\nrequire_key = true", "require_key", "", "log = \"info\"\n"},
+		{"not there, not taken out", "log = \"info\"\n", "engine.model", "", "log = \"info\"\n"},
 		{"no line break at the end", "log = \"info\"", "index.reconcile", "90s", "log = \"info\"\n\n[index]\nreconcile = \"1m30s\"\n"},
 	}
 	for _, tt := range tests {
@@ -145,7 +156,7 @@ func TestSetKeepsTheRestOfTheFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := settings.Set(path, tt.key, tt.value, nil); err != nil {
+			if err := change(path, tt.key, tt.value, nil); err != nil {
 				t.Fatal(err)
 			}
 			got, err := os.ReadFile(path)
@@ -159,7 +170,7 @@ func TestSetKeepsTheRestOfTheFile(t *testing.T) {
 	}
 }
 
-func TestSetRefusesAndChangesNothing(t *testing.T) {
+func TestUpdateRefusesAndChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "settings.toml")
 	before := "log = \"info\"\n"
@@ -168,12 +179,12 @@ func TestSetRefusesAndChangesNothing(t *testing.T) {
 	}
 	veto := errors.New("veto")
 	for _, set := range []func() error{
-		func() error { return settings.Set(path, "admission.wiating", "3", nil) },
-		func() error { return settings.Set(path, "admission.waiting", "-3", nil) },
-		func() error { return settings.Set(path, "index.chunk_min", "601", nil) },
-		func() error { return settings.Set(path, "listen", "10.0.0.1:1", nil) },
+		func() error { return change(path, "admission.wiating", "3", nil) },
+		func() error { return change(path, "admission.waiting", "-3", nil) },
+		func() error { return change(path, "index.chunk_min", "601", nil) },
+		func() error { return change(path, "listen", "10.0.0.1:1", nil) },
 		func() error {
-			return settings.Set(path, "log", "debug", func(*settings.Loaded) error { return veto })
+			return change(path, "log", "debug", func(*settings.Loaded) error { return veto })
 		},
 	} {
 		if set() == nil {
@@ -244,7 +255,7 @@ func TestNeedsHaveCodes(t *testing.T) {
 		"roles.embed.key=sk-secret1": {"need": "account"},
 	} {
 		key, value, _ := strings.Cut(pair, "=")
-		err := settings.Set(filepath.Join(t.TempDir(), "settings.toml"), key, value, nil)
+		err := change(filepath.Join(t.TempDir(), "settings.toml"), key, value, nil)
 		problems, ok := errors.AsType[*settings.ProblemsError](err)
 		if !ok {
 			t.Errorf("%s: %v", pair, err)

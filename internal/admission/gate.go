@@ -14,7 +14,7 @@ import (
 // them. Callers send it events, which it handles one at a time: so whether a
 // caller left before or after it was granted is decided there, once.
 type Gate struct {
-	events  chan any      // arrival, departure, drained, released, counted, newLimits or statsQuery
+	events  chan any      // arrival, departure, drained, released, counted, newLimits, newCeiling or statsQuery
 	started chan struct{} // closed when Run begins
 	done    chan struct{} // closed when Run has ended
 	running atomic.Bool   // Run was called
@@ -47,6 +47,7 @@ type (
 	}
 	counted    struct{ outcome Outcome }
 	newLimits  struct{ limits Limits }
+	newCeiling struct{ executing int }
 	statsQuery struct{ reply chan<- Stats } // buffered
 )
 
@@ -125,6 +126,8 @@ func (g *Gate) handle(now time.Time, event any) {
 		g.policy.Count(e.outcome)
 	case newLimits:
 		g.act(g.policy.SetLimits(now, e.limits))
+	case newCeiling:
+		g.act(g.policy.SetCeiling(now, e.executing))
 	case statsQuery:
 		e.reply <- g.policy.Stats(now)
 	}
@@ -172,7 +175,8 @@ func (g *Gate) Count(outcome Outcome) {
 
 // Acquire waits for a permit. It returns a *RejectedError, the cause of ctx's
 // end, or ErrClosed; a caller that leaves frees its place at once and leaves
-// no permit taken behind. The background lane waits for as long as ctx lets it.
+// no permit taken behind. The background and upkeep lanes wait for as long as
+// ctx lets them.
 func (g *Gate) Acquire(ctx context.Context, lane Lane) (*Permit, error) {
 	return g.AcquireSince(ctx, lane, time.Time{})
 }
@@ -181,7 +185,7 @@ func (g *Gate) Acquire(ctx context.Context, lane Lane) (*Permit, error) {
 // arrived: its place is at the end, but its waiting time counts from then. The
 // zero time means now.
 func (g *Gate) AcquireSince(ctx context.Context, lane Lane, arrived time.Time) (*Permit, error) {
-	if lane != LaneClient && lane != LaneBackground {
+	if lane != LaneClient && lane != LaneBackground && lane != LaneUpkeep {
 		return nil, fmt.Errorf("acquire: no lane %q", lane)
 	}
 	answers := make(chan answer, 1)
@@ -223,6 +227,14 @@ func (g *Gate) SetLimits(limits Limits) error {
 		return ErrClosed
 	}
 	return nil
+}
+
+// SetCeiling keeps the executing requests at n or fewer, whatever the limits
+// allow; 0 lifts it. Before and after Run it does nothing.
+func (g *Gate) SetCeiling(n int) {
+	if g.hasStarted() {
+		g.send(newCeiling{n})
+	}
 }
 
 // Stats is the gate now; before Run it is idle, after Run as it ended.

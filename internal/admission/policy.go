@@ -45,14 +45,16 @@ type holder struct {
 // decisions that follow. It is not safe for concurrent use: one goroutine
 // owns it.
 //
-// Invariants between events: a client waits only while every permit is taken;
-// background work waits only while every permit is taken, a client waits, or
-// Limits.Background is used up; clients and background are in the order in
-// which they came to the queue.
+// Invariants between events: a client, or upkeep, waits only while every permit
+// is taken; background work waits only while every permit is taken, a client
+// waits, or Limits.Background is used up; each lane is in the order in which
+// it came to the queue.
 type Policy struct {
 	limits     Limits
+	ceiling    int // of executing requests, below Limits.Executing; 0 = none
 	clients    []waiter
 	background []waiter
+	upkeep     []waiter
 	holders    map[Ticket]*holder
 	ofLane     map[Lane]int // holders by lane
 
@@ -91,6 +93,8 @@ func (p *Policy) ArriveSince(now time.Time, ticket Ticket, lane Lane, arrived ti
 	// Whoever has waited too long leaves first: its place may be the one.
 	decisions := p.expire(now)
 	switch {
+	case lane == LaneUpkeep:
+		p.upkeep = append(p.upkeep, waiter{ticket, arrived})
 	case lane == LaneBackground:
 		p.background = append(p.background, waiter{ticket, arrived})
 	case now.Sub(arrived) >= p.limits.Wait:
@@ -111,7 +115,9 @@ func (p *Policy) Leave(now time.Time, ticket Ticket) []Decision {
 	before := len(p.clients) + len(p.background)
 	p.clients = slices.DeleteFunc(p.clients, same)
 	p.background = slices.DeleteFunc(p.background, same)
-	if len(p.clients)+len(p.background) < before || p.drop(ticket) != nil {
+	p.upkeep = slices.DeleteFunc(p.upkeep, same)
+	h := p.drop(ticket)
+	if len(p.clients)+len(p.background) < before || h != nil && h.lane != LaneUpkeep {
 		p.totals[CancelledWaiting]++
 	}
 	return p.grant(now, decisions)
@@ -129,7 +135,7 @@ func (p *Policy) Drain(ticket Ticket) {
 // leaves the totals as they are.
 func (p *Policy) Release(now time.Time, ticket Ticket, outcome Outcome) []Decision {
 	decisions := p.expire(now)
-	if h := p.drop(ticket); h != nil {
+	if h := p.drop(ticket); h != nil && h.lane != LaneUpkeep {
 		held := now.Sub(h.since)
 		if outcome != Uncounted {
 			p.totals[outcome]++
@@ -153,12 +159,19 @@ func (p *Policy) SetLimits(now time.Time, limits Limits) []Decision {
 	return p.Advance(now)
 }
 
+// SetCeiling keeps the executing requests at n or fewer, whatever the limits
+// allow; 0 lifts it. Like lower limits it takes nothing away.
+func (p *Policy) SetCeiling(now time.Time, n int) []Decision {
+	p.ceiling = n
+	return p.Advance(now)
+}
+
 // Close forgets who waits and holds: the end of the gate, nothing follows.
 // The totals stay; who still waited counts as cancelled.
 func (p *Policy) Close() {
 	p.totals[CancelledWaiting] += uint64(len(p.clients) + len(p.background))
-	p.totals[CancelledExecuting] += uint64(len(p.holders))
-	p.clients, p.background = nil, nil
+	p.totals[CancelledExecuting] += uint64(len(p.holders) - p.ofLane[LaneUpkeep])
+	p.clients, p.background, p.upkeep = nil, nil, nil
 	clear(p.holders)
 	clear(p.ofLane)
 }
@@ -194,7 +207,7 @@ func (p *Policy) Stats(now time.Time) Stats {
 		Waiting:             len(p.clients),
 		BackgroundExecuting: p.ofLane[LaneBackground],
 		BackgroundWaiting:   len(p.background),
-		Limits: StatsLimits{Executing: p.limits.Executing, Waiting: p.limits.Waiting,
+		Limits: StatsLimits{Executing: p.executing(), Waiting: p.limits.Waiting,
 			WaitMS: p.limits.Wait.Milliseconds(), Background: p.limits.Background},
 		Totals:         make(map[Outcome]uint64, len(p.totals)),
 		WaitSeconds:    p.waits.Snapshot(),
@@ -216,8 +229,16 @@ func (p *Policy) Stats(now time.Time) Stats {
 	return stats
 }
 
+// executing is how many requests may execute now.
+func (p *Policy) executing() int {
+	if p.ceiling > 0 {
+		return min(p.ceiling, p.limits.Executing)
+	}
+	return p.limits.Executing
+}
+
 // free is how many permits are left; negative after the limit was lowered.
-func (p *Policy) free() int { return p.limits.Executing - len(p.holders) }
+func (p *Policy) free() int { return p.executing() - len(p.holders) }
 
 // expire refuses the clients that have waited for Limits.Wait.
 func (p *Policy) expire(now time.Time) []Decision {
@@ -236,9 +257,15 @@ func (p *Policy) expire(now time.Time) []Decision {
 	return decisions
 }
 
-// grant gives free permits to the clients in front, and what is left to
-// background work.
+// grant gives free permits to upkeep, then to the clients in front, and what is
+// left to background work. Upkeep is one step at a time that comes back for
+// the next, so a client is served between any two.
 func (p *Policy) grant(now time.Time, decisions []Decision) []Decision {
+	for p.free() > 0 && len(p.upkeep) > 0 {
+		next := p.upkeep[0]
+		p.upkeep = slices.Delete(p.upkeep, 0, 1)
+		decisions = append(decisions, p.hold(now, next.ticket, LaneUpkeep))
+	}
 	for p.free() > 0 && len(p.clients) > 0 {
 		next := p.clients[0]
 		p.clients = slices.Delete(p.clients, 0, 1)

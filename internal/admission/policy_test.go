@@ -515,3 +515,55 @@ func FuzzPolicy(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 0, 4, 0, 5, 0, 7, 4, 7, 200})
 	f.Fuzz(func(t *testing.T, data []byte) { play(t, data[:min(len(data), 1000)]) }) // the model is quadratic
 }
+
+// Upkeep takes the next permit that is free, before who waits, and is in no
+// total; between two of its steps a client is served.
+func TestUpkeep(t *testing.T) {
+	p := admission.NewPolicy(admission.DefaultLimits())
+	for i := range admission.Ticket(4) {
+		p.Arrive(at(0), i, admission.LaneClient)
+	}
+	if decisions := p.Arrive(at(0), 10, admission.LaneUpkeep); len(decisions) != 0 {
+		t.Fatalf("with every permit taken: %+v", decisions)
+	}
+	wantGranted(t, p.Release(at(time.Second), 0, admission.Served), 10)
+	wantGranted(t, p.Release(at(2*time.Second), 10, admission.Uncounted), 2)
+	if decisions := p.Arrive(at(2*time.Second), 11, admission.LaneUpkeep); len(decisions) != 0 {
+		t.Fatalf("the second step: %+v", decisions)
+	}
+	p.Leave(at(2*time.Second), 11)
+	wantGranted(t, p.Release(at(3*time.Second), 1, admission.Served), 3)
+	stats := p.Stats(at(3 * time.Second))
+	if stats.Executing != 2 || stats.Waiting != 0 || stats.Totals[admission.Served] != 2 || stats.Totals[admission.CancelledWaiting] != 0 {
+		t.Errorf("stats = %+v", stats)
+	}
+	if n := stats.ServiceSeconds.Count; n != 2 {
+		t.Errorf("%d service times observed, want those of the two requests", n)
+	}
+	p.Arrive(at(3*time.Second), 12, admission.LaneUpkeep)
+	p.Release(at(4*time.Second), 2, admission.Served) // 12 holds it now
+	p.Close()
+	if got := p.Stats(at(4 * time.Second)).Totals[admission.CancelledExecuting]; got != 1 {
+		t.Errorf("%d cancelled at the end, want the one request", got)
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	p := admission.NewPolicy(admission.DefaultLimits())
+	for i := range admission.Ticket(4) {
+		p.Arrive(at(0), i, admission.LaneClient)
+	}
+	p.SetCeiling(at(0), 1)
+	if decisions := p.Release(at(0), 0, admission.Served); len(decisions) != 0 {
+		t.Fatalf("one still executes: %+v", decisions)
+	}
+	if got := p.Stats(at(0)); got.Limits.Executing != 1 || got.Executing != 1 {
+		t.Errorf("stats = %+v", got)
+	}
+	wantGranted(t, p.Release(at(0), 1, admission.Served), 2)
+	p.SetCeiling(at(0), 5) // above the limits it is none
+	wantGranted(t, p.SetCeiling(at(0), 0))
+	if got := p.Stats(at(0)); got.Limits.Executing != 2 || got.Executing != 2 {
+		t.Errorf("lifted: %+v", got)
+	}
+}

@@ -14,6 +14,7 @@ type Lane string
 const (
 	LaneClient     Lane = "client"     // editors, agents, searches: first come, first served
 	LaneBackground Lane = "background" // indexing: what is left over
+	LaneUpkeep     Lane = "upkeep"     // looking after the engine: the next free permit, in no figure but executing
 )
 
 func (l Lane) String() string { return string(l) }
@@ -107,7 +108,7 @@ type Stats struct {
 
 // StatsLimits is Limits as the status snapshot shows them.
 type StatsLimits struct {
-	Executing  int   `json:"executing"`
+	Executing  int   `json:"executing"` // in force: the ceiling when that is lower
 	Waiting    int   `json:"waiting"`
 	WaitMS     int64 `json:"wait_ms"`
 	Background int   `json:"background"`

@@ -1,0 +1,257 @@
+package canary
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+// MinCosine is how much a vector must resemble its reference, and one made
+// together with others the one made alone (contract section 2).
+const MinCosine = 0.999
+
+// Code says why the canaries failed.
+type Code string
+
+const (
+	Passed   Code = ""                // all is well
+	Invalid  Code = "canary_invalid"  // a vector made alone is not valid
+	Drift    Code = "canary_drift"    // a vector made alone is not the reference's
+	Together Code = "canary_together" // alone all is well, together with others it is not
+)
+
+// String returns the code as it stands in JSON.
+func (c Code) String() string { return string(c) }
+
+// Embed embeds inputs with one call of the engine and judges the reply: the
+// error is a *vector.InvalidError when it must not be believed, anything else
+// when there was none.
+type Embed func(ctx context.Context, inputs []string) ([][]float32, error)
+
+// Config of one run. Embed and Texts are required.
+type Config struct {
+	Embed Embed
+	Texts []Text
+
+	// Reference to compare with; nil leaves that out. A text that it does not
+	// hold is not compared.
+	Reference *trust.Reference
+
+	// Pairs says that two calls may be made at once; AloneOnly that no texts
+	// may be embedded together at all, because that is known to fail.
+	Pairs, AloneOnly bool
+
+	// Turn, when set, is asked before every step for the right to use the
+	// engine, with nobody else on it, and done is called after the step.
+	Turn func(ctx context.Context) (done func(), err error)
+}
+
+// Figure is how one text did. A nil cosine was not measured.
+type Figure struct {
+	Text      string   `json:"text"` // its name
+	Tokens    int      `json:"tokens"`
+	Reference *float64 `json:"reference,omitempty"` // cosine to the reference
+	Together  *float64 `json:"together,omitempty"`  // lowest cosine of the vectors made together to the one made alone
+}
+
+// Result is the outcome of one run.
+type Result struct {
+	At           time.Time           `json:"at"` // when it began
+	TookMS       int64               `json:"took_ms"`
+	Code         Code                `json:"code,omitempty"`          // empty = passed
+	Text         string              `json:"text,omitempty"`          // name of the text that failed
+	Reason       vector.Reason       `json:"reason,omitempty"`        // of an invalid vector
+	Reference    trust.ReferenceKind `json:"reference"`               // what was compared with
+	MinReference *float64            `json:"min_reference,omitempty"` // lowest of the figures
+	MinTogether  *float64            `json:"min_together,omitempty"`
+	Figures      []Figure            `json:"figures"`
+
+	// Poisoned says that after a failure together even a text alone is not
+	// valid any more: the engine must be restarted.
+	Poisoned bool `json:"poisoned,omitempty"`
+
+	// Vectors are those made alone, in the order of the texts; nil when one
+	// was invalid.
+	Vectors [][]float32 `json:"-"`
+}
+
+// OK says that the canaries passed.
+func (r Result) OK() bool { return r.Code == Passed }
+
+// AsReference is what the vectors are as a reference; the run must have passed.
+func (r Result) AsReference(kind trust.ReferenceKind, texts []Text) *trust.Reference {
+	ref := &trust.Reference{Kind: kind, At: r.At, Vectors: make(map[trust.Hash][]float32, len(texts))}
+	for i, t := range texts {
+		ref.Vectors[t.Hash()] = r.Vectors[i]
+	}
+	return ref
+}
+
+// Run embeds the texts one by one, then in pairs at once, then all in one
+// call. An error means that the engine did not answer, so that nothing is
+// known; ctx bounds the run.
+func Run(ctx context.Context, config Config) (Result, error) {
+	r := &run{Config: config, result: Result{At: time.Now().UTC(), Reference: trust.ReferenceNone}}
+	if config.Reference != nil {
+		r.result.Reference = config.Reference.Kind
+	}
+	for _, t := range config.Texts {
+		r.result.Figures = append(r.result.Figures, Figure{Text: t.Name, Tokens: t.Tokens})
+	}
+	err := r.alone(ctx)
+	if err == nil && r.result.OK() && !config.AloneOnly {
+		err = r.together(ctx)
+	}
+	r.result.TookMS = time.Since(r.result.At).Milliseconds()
+	return r.result, err
+}
+
+// run is one run under way.
+type run struct {
+	Config
+	result Result
+}
+
+// step makes the calls of one step at once, with the engine to itself.
+// invalid[i] is what was wrong with call i.
+func (r *run) step(ctx context.Context, calls ...[]string) (vectors [][][]float32, invalid []*vector.InvalidError, err error) {
+	if r.Turn != nil {
+		done, err := r.Turn(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer done()
+	}
+	vectors, invalid = make([][][]float32, len(calls)), make([]*vector.InvalidError, len(calls))
+	errs := make([]error, len(calls))
+	var group sync.WaitGroup
+	for i, inputs := range calls {
+		group.Go(func() { vectors[i], errs[i] = r.Embed(ctx, inputs) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if err != nil && !errors.As(err, &invalid[i]) {
+			return nil, nil, err
+		}
+	}
+	return vectors, invalid, nil
+}
+
+// alone embeds each text by itself and compares it with the reference.
+func (r *run) alone(ctx context.Context) error {
+	vectors := make([][]float32, len(r.Texts))
+	for i, t := range r.Texts {
+		got, invalid, err := r.step(ctx, []string{t.Text})
+		if err != nil {
+			return err
+		}
+		if invalid[0] != nil {
+			r.fail(Invalid, t.Name, invalid[0].Problems[0].Reason)
+			return nil
+		}
+		vectors[i] = got[0][0]
+		if r.Config.Reference == nil {
+			continue
+		}
+		if want, ok := r.Config.Reference.Vectors[t.Hash()]; ok {
+			cosine := Cosine(vectors[i], want)
+			r.result.Figures[i].Reference = &cosine
+			if lower(&r.result.MinReference, cosine) && cosine < MinCosine {
+				r.fail(Drift, t.Name, "")
+			}
+		}
+	}
+	r.result.Vectors = vectors
+	return nil
+}
+
+// together embeds the texts two at once and all in one call, and compares each
+// with itself made alone.
+func (r *run) together(ctx context.Context) error {
+	if r.Pairs {
+		// The first with the last: a short text is computed while a long one is.
+		for i, j := 0, len(r.Texts)-1; i < j; i, j = i+1, j-1 {
+			got, invalid, err := r.step(ctx, []string{r.Texts[i].Text}, []string{r.Texts[j].Text})
+			if err != nil {
+				return err
+			}
+			for k, place := range []int{i, j} {
+				r.compare(place, 0, got[k], invalid[k])
+			}
+		}
+	}
+	all := make([]string, len(r.Texts))
+	for i, t := range r.Texts {
+		all[i] = t.Text
+	}
+	got, invalid, err := r.step(ctx, all)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		r.compare(i, i, got[0], invalid[0])
+	}
+	if r.result.OK() {
+		return nil
+	}
+	_, invalid, err = r.step(ctx, []string{r.Texts[0].Text})
+	r.result.Poisoned = err == nil && invalid[0] != nil
+	return err
+}
+
+// compare judges vector k of a call, which is that of text i.
+func (r *run) compare(i, k int, vectors [][]float32, invalid *vector.InvalidError) {
+	if invalid != nil {
+		for _, p := range invalid.Problems {
+			if p.Index == k || p.Index == vector.WholeReply {
+				r.fail(Together, r.Texts[i].Name, p.Reason)
+				return
+			}
+		}
+		return // it is another one's fault, and this one was not told
+	}
+	cosine := Cosine(vectors[k], r.result.Vectors[i])
+	lower(&r.result.Figures[i].Together, cosine)
+	if lower(&r.result.MinTogether, cosine) && cosine < MinCosine {
+		r.fail(Together, r.Texts[i].Name, "")
+	}
+}
+
+// fail notes a failure. An invalid vector outweighs one that is only off.
+func (r *run) fail(code Code, text string, reason vector.Reason) {
+	if r.result.OK() || r.result.Reason == "" {
+		r.result.Code, r.result.Text, r.result.Reason = code, text, reason
+	}
+}
+
+// lower makes *least the lower of itself and x, and says whether it is x now.
+func lower(least **float64, x float64) bool {
+	if *least != nil && !(x < **least) {
+		return false
+	}
+	*least = &x
+	return true
+}
+
+// Cosine of two vectors, summed in float64; 0 when they differ in length or
+// one has no direction.
+func Cosine(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	var dot, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		dot, aa, bb = dot+x*y, aa+x*x, bb+y*y
+	}
+	cosine := dot / math.Sqrt(aa*bb)
+	if math.IsNaN(cosine) {
+		return 0
+	}
+	return min(cosine, 1)
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/keychain"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
@@ -36,7 +37,7 @@ type roleEngine interface {
 }
 
 // wireRole builds a role from its settings; nil when it is not served.
-func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, logger *slog.Logger) (*role, error) {
+func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, notify func(event.Event)) (*role, error) {
 	chosen := *s.Roles.Of(name)
 	if chosen.Kind == settings.KindNone {
 		return nil, nil
@@ -45,9 +46,9 @@ func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, log
 	r := &role{name: name, kind: chosen.Kind}
 	var err error
 	if chosen.Remote() {
-		r.engine, err = remoteRole(name, chosen, logger)
+		r.engine, err = remoteRole(name, chosen, logger, notify)
 	} else {
-		r.engine, err = localRole(name, chosen, s.Engine.Server, paths, logger)
+		r.engine, err = localRole(name, chosen, s.Engine.Server, paths, logger, notify)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("roles.%s: %w", name, err)
@@ -61,7 +62,7 @@ func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, log
 	return r, nil
 }
 
-func localRole(name upstream.Role, chosen settings.Role, server string, paths locations.Paths, logger *slog.Logger) (roleEngine, error) {
+func localRole(name upstream.Role, chosen settings.Role, server string, paths locations.Paths, logger *slog.Logger, notify func(event.Event)) (roleEngine, error) {
 	profile, err := roleProfile(name, chosen)
 	if err != nil {
 		return nil, err
@@ -70,6 +71,7 @@ func localRole(name upstream.Role, chosen settings.Role, server string, paths lo
 		Binary: server, Model: chosen.Model, Profile: profile,
 		RunDir: filepath.Join(paths.Run, name.String()), LogDir: filepath.Join(paths.Logs, name.String()),
 		HashCache: filepath.Join(paths.Cache, "model-hashes-"+name.String()+".json"),
+		Role:      name, Notify: notify,
 		Autostart: true, Logger: logger.With("part", "engine"),
 	})
 	return localEngine{engine}, err
@@ -85,16 +87,16 @@ func roleProfile(name upstream.Role, chosen settings.Role) (llamaserver.Profile,
 	return profile, nil
 }
 
-func remoteRole(name upstream.Role, chosen settings.Role, logger *slog.Logger) (roleEngine, error) {
-	engine, err := newRemote(name, chosen, logger)
+func remoteRole(name upstream.Role, chosen settings.Role, logger *slog.Logger, notify func(event.Event)) (roleEngine, error) {
+	engine, err := newRemote(name, chosen, logger, notify)
 	return remoteEngine{engine}, err
 }
 
 // newRemote is a role's engine that others run, with its key from the keychain.
-func newRemote(name upstream.Role, chosen settings.Role, logger *slog.Logger) (*remote.Engine, error) {
+func newRemote(name upstream.Role, chosen settings.Role, logger *slog.Logger, notify func(event.Event)) (*remote.Engine, error) {
 	config := remote.Config{
 		Role: name, Kind: remote.Kind(chosen.Kind), URL: chosen.URL, Model: chosen.Model, PlainHTTP: chosen.PlainHTTP,
-		Logger: logger.With("part", "remote"),
+		Notify: notify, Logger: logger.With("part", "remote"),
 	}
 	if chosen.Key != "" {
 		config.Key = func(ctx context.Context) (string, error) { return keychain.System{}.Get(ctx, chosen.Key) }

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// journal records the order of ends.
-type journal struct {
+// diary records the order of ends.
+type diary struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (j *journal) add(line string) {
+func (j *diary) add(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, line)
 }
 
 // until is a service that ends lag after it is told to.
-func (j *journal) until(name string, lag time.Duration) service {
+func (j *diary) until(name string, lag time.Duration) service {
 	return service{name, func(ctx context.Context) error {
 		<-ctx.Done()
 		time.Sleep(lag)
@@ -36,7 +36,7 @@ func (j *journal) until(name string, lag time.Duration) service {
 
 func TestStagesEndFromTheTop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var j journal
+		var j diary
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		err := runStages(ctx, slog.New(slog.DiscardHandler), time.Minute,
@@ -55,7 +55,7 @@ func TestStagesEndFromTheTop(t *testing.T) {
 func TestFailureOfOneEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, broken := range map[string]error{"with an error": errors.New("port is taken"), "without one": nil} {
-			var j journal
+			var j diary
 			err := runStages(t.Context(), slog.New(slog.DiscardHandler), time.Minute,
 				[]service{j.until("database", 0)},
 				[]service{{"gateway", func(context.Context) error { return broken }}})
@@ -75,7 +75,7 @@ func TestFailureOfOneEndsAll(t *testing.T) {
 
 func TestOneDeadlineForAllStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var j journal
+		var j diary
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		began := time.Now()

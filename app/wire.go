@@ -15,6 +15,7 @@ import (
 	"github.com/ondol-app/ondol/internal/extract"
 	"github.com/ondol-app/ondol/internal/gateway"
 	"github.com/ondol-app/ondol/internal/indexer"
+	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/search"
@@ -27,17 +28,18 @@ import (
 // parts is the app put together, ready to run. Every part is built once, in
 // the order of the fields, and knows only what wire handed to it.
 type parts struct {
-	logger  *slog.Logger
-	index   *sqlite.DB
-	engine  embedder
-	gate    *admission.Gate
-	door    *embedding.Service
-	cache   *vectorcache.Cache
-	roles   []*role // beside embedding
-	indexer *indexer.Indexer
-	search  *search.Searcher
-	gateway *gateway.Gateway
-	control *control.Server
+	logger   *slog.Logger
+	index    *sqlite.DB
+	recorder *journal.Recorder
+	engine   embedder
+	gate     *admission.Gate
+	door     *embedding.Service
+	cache    *vectorcache.Cache
+	roles    []*role // beside embedding
+	indexer  *indexer.Indexer
+	search   *search.Searcher
+	gateway  *gateway.Gateway
+	control  *control.Server
 }
 
 // wire builds the parts, opens the database and takes the two addresses, so
@@ -78,17 +80,20 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if err := checkCapacity(s.Settings, profile.Flags); err != nil {
 		return err
 	}
+	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{
+		Path: paths.Database(), Events: s.Journal.Events, EventAge: s.Journal.Age,
+	}); err != nil {
+		return err
+	}
+	p.recorder = journal.NewRecorder(p.index, p.logger.With("part", "journal"))
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
-		r, err := wireRole(name, s, paths, p.logger)
+		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify)
 		if err != nil {
 			return err
 		}
 		if r != nil {
 			p.roles = append(p.roles, r)
 		}
-	}
-	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{Path: paths.Database()}); err != nil {
-		return err
 	}
 	engine, err := p.embedEngine(s, paths, model, profile)
 	if err != nil {
@@ -127,7 +132,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 // embedEngine builds what embeds, and returns it as the door sees it.
 func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model string, profile llamaserver.Profile) (embedding.Engine, error) {
 	if chosen := s.Roles.Embed; chosen.Remote() {
-		engine, err := newRemote(upstream.RoleEmbed, chosen, p.logger)
+		engine, err := newRemote(upstream.RoleEmbed, chosen, p.logger, p.recorder.Notify)
 		if err != nil {
 			return nil, fmt.Errorf("roles.embed: %w", err)
 		}
@@ -137,6 +142,7 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model str
 	engine, err := llamaserver.New(llamaserver.Config{
 		Binary: s.Engine.Server, Model: model, Profile: profile,
 		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
+		Role: upstream.RoleEmbed, Notify: p.recorder.Notify,
 		Autostart: true, Logger: p.logger.With("part", "engine"),
 	})
 	if err != nil {
@@ -199,9 +205,10 @@ func (p *parts) stages() [][]service {
 			<-ctx.Done()
 			return p.index.Close()
 		}}, {"cache", p.cache.Run}},
+		{{"journal", p.recorder.Run}},
 		gates,
 		engines,
-		{{"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }
 

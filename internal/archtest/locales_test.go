@@ -74,7 +74,7 @@ func TestEachLanguageIsItself(t *testing.T) {
 }
 
 // key is a string in Go or TypeScript that can only be a sentence's name.
-var key = regexp.MustCompile(`["'](app|cli|usage|window|serve|error|settings|setting|engine|queue|totals|status|table|folder|document|reason|search|evidence|degraded|problem|remedy|language)\.([a-z_.]*[a-z_]|)["']`)
+var key = regexp.MustCompile(`["'](app|cli|usage|window|serve|error|settings|setting|engine|queue|totals|status|table|folder|document|event|reason|search|evidence|degraded|problem|remedy|language)\.([a-z_.]*[a-z_]|)["']`)
 
 // family is the beginning of a key whose end is a code.
 var family = regexp.MustCompile(`["']([a-z_]+(?:\.[a-z_]+)*)\.["']`)
@@ -87,7 +87,7 @@ func TestSentencesAndTheirUsesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	en := locale(t, "en")
-	used, families := map[string]bool{}, map[string]bool{"error": true, "engine.state": true, "engine.problem": true, "evidence": true}
+	used, families := map[string]bool{}, map[string]bool{"error": true, "engine.state": true, "engine.problem": true, "evidence": true, "event": true}
 	for _, name := range list {
 		shown := strings.HasPrefix(name, "app/") || strings.HasPrefix(name, "frontend/src/")
 		if !shown || strings.HasSuffix(name, "_test.go") {
@@ -97,6 +97,7 @@ func TestSentencesAndTheirUsesAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		text = kind.ReplaceAll(text, nil) // its sentence is event.KIND
 		for _, m := range key.FindAllStringSubmatch(string(text), -1) {
 			if m[2] == "" {
 				continue
@@ -116,6 +117,37 @@ func TestSentencesAndTheirUsesAgree(t *testing.T) {
 		if !used[k] && !inFamily {
 			t.Errorf("%s is never shown", k)
 		}
+	}
+}
+
+// kind is the declaration of a kind of event.
+var kind = regexp.MustCompile(`\bKind\w*\s+(?:event|news)\.Kind\s*=\s*"([a-z_.]+)"`)
+
+// Every kind of event has a sentence.
+func TestEventsHaveSentences(t *testing.T) {
+	list, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	en := locale(t, "en")
+	kinds := 0
+	for _, name := range list {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range kind.FindAllStringSubmatch(string(text), -1) {
+			kinds++
+			if _, ok := en["event."+m[1]]; !ok {
+				t.Errorf("%s declares the kind %s, which has no sentence in the locales", name, m[1])
+			}
+		}
+	}
+	if kinds == 0 {
+		t.Error("no kind of event was found: is the pattern still right?")
 	}
 }
 

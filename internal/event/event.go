@@ -33,3 +33,15 @@ func New(kind Kind, args ...string) Event {
 	}
 	return e
 }
+
+// Span is which events are kept: those from Oldest to Newest. Newest is the
+// number given last, 0 before the first event; where none is kept, Oldest is
+// the one to come.
+type Span struct {
+	Oldest uint64
+	Newest uint64
+}
+
+// Covers reports whether everything after seq can be told: none of it is gone,
+// and seq is no number that was never given.
+func (s Span) Covers(seq uint64) bool { return seq+1 >= s.Oldest && seq <= s.Newest }

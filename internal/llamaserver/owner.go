@@ -3,6 +3,8 @@ package llamaserver
 import (
 	"context"
 	"time"
+
+	news "github.com/ondol-app/ondol/internal/event"
 )
 
 // owner is the one goroutine that drives the machine; nobody else touches its fields.
@@ -129,6 +131,11 @@ func (o *owner) tell(before State) {
 	if m.state == before {
 		return
 	}
+	e := news.New(KindState, "role", o.server.config.Role.String(), "from", before.String(), "to", m.state.String(), "cause", m.cause.String())
+	if m.lastError != nil && (m.state == Failed || m.state == Degraded || m.cause == CauseProblem || m.cause == CauseReplaced) {
+		e.Args["problem"] = string(m.lastError.Code)
+	}
+	o.server.config.Notify(e)
 	logger := o.server.config.Logger.With("from", before, "to", m.state, "cause", m.cause, "start", m.generation)
 	switch {
 	case m.state == Failed && m.lastError != nil:

@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	news "github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // Config describes the engine. RunDir, LogDir and Profile.Flags are required;
@@ -34,7 +36,14 @@ type Config struct {
 	Restart       RestartPolicy
 	Limits        llamaclient.Limits
 	Logger        *slog.Logger // nil = none
+
+	Role   upstream.Role    // what the engine is for, as its events tell; empty = embed
+	Notify func(news.Event) `json:"-"` // gets every change of state at once, in order; must not block; nil = nobody
 }
+
+// KindState tells that an engine came to another state: role, from, to, cause,
+// and problem (a Code) where one is behind it.
+const KindState news.Kind = "engine.state"
 
 // ErrClosed means that Run has returned.
 var ErrClosed = errors.New("the engine's supervisor has ended")
@@ -96,6 +105,12 @@ func New(config Config) (*Server, error) {
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Role == "" {
+		config.Role = upstream.RoleEmbed
+	}
+	if config.Notify == nil {
+		config.Notify = func(news.Event) {}
 	}
 	s := &Server{
 		config:      config,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -43,7 +44,14 @@ type Config struct {
 	Backoff Backoff
 	Limits  upstream.Limits
 	Logger  *slog.Logger
+
+	// Notify gets what becomes of the engine; it must not block. nil = nobody.
+	Notify func(event.Event)
 }
+
+// KindState tells that an engine run by others came to another state, checks in
+// between left out: role, from, to, url, and problem (a Code) where it is not usable.
+const KindState event.Kind = "engine.remote"
 
 // Backoff is how long an engine that is not usable is left alone.
 type Backoff struct {

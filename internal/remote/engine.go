@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -20,6 +21,7 @@ type Engine struct {
 	base    *url.URL
 	http    *upstream.Transport
 	current atomic.Pointer[snapshot] // written by Run's goroutine alone
+	told    State                    // the last one that was no Checking; Run's goroutine alone
 
 	reports chan report  // from clients; 1-buffered, a second one says nothing new
 	asks    chan request // from Replace and Recheck
@@ -65,7 +67,7 @@ func New(config Config) (*Engine, error) {
 	e := &Engine{
 		config: config, base: base, http: transport,
 		reports: make(chan report, 1), asks: make(chan request), closed: make(chan struct{}),
-		subscribers: map[chan struct{}]struct{}{},
+		subscribers: map[chan struct{}]struct{}{}, told: Stopped,
 	}
 	outside := !upstream.Loopback(base)
 	e.current.Store(&snapshot{status: Status{State: Stopped, Since: time.Now().UTC(), Kind: config.Kind, URL: base.String(),
@@ -207,6 +209,7 @@ func (e *Engine) publish(state State, instance *Instance, change func(*Status)) 
 	if change != nil {
 		change(&next.status)
 	}
+	e.tell(&next.status)
 	e.current.Store(next)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,6 +219,24 @@ func (e *Engine) publish(state State, instance *Instance, change func(*Status)) 
 		default: // it has not taken the last one yet, and will see this change with it
 		}
 	}
+}
+
+// tell records a change of state. An engine that is away is checked again and
+// again; only what comes of it is news.
+func (e *Engine) tell(now *Status) {
+	if now.State == Checking || now.State == e.told {
+		return
+	}
+	before := e.told
+	e.told = now.State
+	if e.config.Notify == nil {
+		return
+	}
+	news := event.New(KindState, "role", e.config.Role.String(), "from", before.String(), "to", now.State.String(), "url", now.URL)
+	if (now.State == Unreachable || now.State == Refused) && now.LastError != nil {
+		news.Args["problem"] = string(now.LastError.Code)
+	}
+	e.config.Notify(news)
 }
 
 // Snapshot is the engine's status now.

@@ -72,6 +72,11 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Cache.Memory }},
 	{Key: "cache.disk", Default: 512, Unit: "MiB", Min: 0, Max: 1 << 20, Meaning: "the same on disk, in the cache folder; 0 means memory only",
 		field: func(s *Settings) any { return &s.Cache.Disk }},
+
+	{Key: "journal.events", Default: 100_000, Unit: "events", Min: 1000, Max: 10_000_000, Meaning: "events kept for readers that come back, newest first",
+		field: func(s *Settings) any { return &s.Journal.Events }},
+	{Key: "journal.age", Default: 30 * 24 * time.Hour, Min: 3600, Max: 366 * 86400, Meaning: "how long an event is kept",
+		field: func(s *Settings) any { return &s.Journal.Age }},
 }, roleKnobs()...)
 
 // Knobs is the table of all settings; the caller may keep it.

@@ -31,6 +31,7 @@ type Settings struct {
 	Admission Admission
 	Index     Index
 	Cache     Cache
+	Journal   Journal
 	Roles     Roles
 }
 
@@ -64,6 +65,12 @@ type Index struct {
 type Cache struct {
 	Memory int // MiB
 	Disk   int // MiB; 0 = memory only
+}
+
+// Journal bounds the events that are kept.
+type Journal struct {
+	Events int           // how many
+	Age    time.Duration // of an event
 }
 
 // Source is where a value came from.

@@ -41,6 +41,7 @@ func TestDefaultsAreTheContract(t *testing.T) {
 		Admission: settings.Admission{Executing: 2, Waiting: 64, Wait: 120 * time.Second, Background: 1, Total: 300 * time.Second},
 		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute},
 		Cache:     settings.Cache{Memory: 64, Disk: 512},
+		Journal:   settings.Journal{Events: 100_000, Age: 30 * 24 * time.Hour},
 		Roles: settings.Roles{
 			Embed:  settings.Role{Kind: settings.KindLocal},
 			Rerank: settings.Role{Flags: []string{}, Executing: 1, Waiting: 64, Wait: 120 * time.Second, Total: 300 * time.Second},

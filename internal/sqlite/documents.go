@@ -63,9 +63,12 @@ func (db *DB) SaveSkipped(ctx context.Context, id document.ID, reason document.R
 		if err := tx.dropText(id); err != nil {
 			return err
 		}
-		return tx.changed(`UPDATE documents SET state = 'skipped', reason = ?, detail = '', tries = 0, due = NULL,
+		if err := tx.changed(`UPDATE documents SET state = 'skipped', reason = ?, detail = '', tries = 0, due = NULL,
 			raw_hash = NULL, file_id = ?, size = ?, mtime = ? WHERE id = ?`,
-			string(reason), file.FileID, file.Size, stamp(file.Modified), id)
+			string(reason), file.FileID, file.Size, stamp(file.Modified), id); err != nil {
+			return err
+		}
+		return tx.tellDocument(KindDocumentSkipped, id, "reason", string(reason))
 	})
 	if err != nil {
 		return fmt.Errorf("skip document %d: %w", id, err)
@@ -77,8 +80,18 @@ func (db *DB) SaveSkipped(ctx context.Context, id document.ID, reason document.R
 // document has, if any, stays searchable. A zero retryAt means never again by itself.
 func (db *DB) SaveFailed(ctx context.Context, id document.ID, reason document.Reason, detail string, retryAt time.Time) error {
 	err := db.update(ctx, func(tx *tx) error {
-		return tx.changed("UPDATE documents SET state = 'failed', reason = ?, detail = ?, tries = tries + 1, due = ? WHERE id = ?",
-			string(reason), detail, stampOrNull(retryAt), id)
+		state, before, err := tx.outcome(id)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec("UPDATE documents SET state = 'failed', reason = ?, detail = ?, tries = tries + 1, due = ? WHERE id = ?",
+			string(reason), detail, stampOrNull(retryAt), id); err != nil {
+			return err
+		}
+		if state == document.Failed && before == reason {
+			return nil // it was tried again, and nothing is new
+		}
+		return tx.tellDocument(KindDocumentFailed, id, "reason", string(reason))
 	})
 	if err != nil {
 		return fmt.Errorf("record failure of document %d: %w", id, err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,8 +26,11 @@ func (db *DB) AddFolder(ctx context.Context, path string) (document.Folder, erro
 		if err := tx.disjoint(path); err != nil {
 			return err
 		}
-		return tx.one("INSERT INTO folders (path, path_key, state, added) VALUES (?, ?, ?, ?) RETURNING id",
-			[]any{[]byte(path), key(path), string(f.State), tx.now}, &f.ID)
+		if err := tx.one("INSERT INTO folders (path, path_key, state, added) VALUES (?, ?, ?, ?) RETURNING id",
+			[]any{[]byte(path), key(path), string(f.State), tx.now}, &f.ID); err != nil {
+			return err
+		}
+		return tx.tell(KindFolderAdded, "path", path)
 	})
 	if err != nil {
 		return document.Folder{}, fmt.Errorf("add folder: %w", err)
@@ -62,13 +66,22 @@ func within(path, dir string) bool {
 // files are not touched. Vectors that no other folder needs go at once.
 func (db *DB) RemoveFolder(ctx context.Context, id document.FolderID) error {
 	err := db.update(ctx, func(tx *tx) error {
+		var path string
+		var documents int64
+		if err := tx.one("SELECT path, (SELECT count(*) FROM documents WHERE folder_id = f.id) FROM folders f WHERE id = ?",
+			[]any{id}, &path, &documents); err != nil {
+			return notFound(err)
+		}
 		if err := tx.forget("folder_id = ?", id); err != nil {
 			return err
 		}
 		if err := tx.collectOrphaned("orphaned = ?", tx.now); err != nil {
 			return err
 		}
-		return tx.changed("DELETE FROM folders WHERE id = ?", id)
+		if err := tx.exec("DELETE FROM folders WHERE id = ?", id); err != nil {
+			return err
+		}
+		return tx.tell(KindFolderRemoved, "path", path, "documents", strconv.FormatInt(documents, 10))
 	})
 	if err != nil {
 		return fmt.Errorf("remove folder %d: %w", id, err)
@@ -108,8 +121,11 @@ func (db *DB) vacuum(ctx context.Context, pages int) error {
 // SetFolderState records whether a folder can be read. A zero lastScan keeps the old one.
 func (db *DB) SetFolderState(ctx context.Context, id document.FolderID, state document.FolderState, reason string, lastScan time.Time) error {
 	err := db.update(ctx, func(tx *tx) error {
-		return tx.changed("UPDATE folders SET state = ?, reason = ?, last_scan = coalesce(?, last_scan) WHERE id = ?",
-			string(state), reason, stampOrNull(lastScan), id)
+		if err := tx.changed("UPDATE folders SET state = ?, reason = ?, last_scan = coalesce(?, last_scan) WHERE id = ?",
+			string(state), reason, stampOrNull(lastScan), id); err != nil {
+			return err
+		}
+		return tx.tellFolder(id, state, reason)
 	})
 	if err != nil {
 		return fmt.Errorf("set state of folder %d: %w", id, err)

@@ -33,6 +33,9 @@ type Config struct {
 	Path  string           // of the database file; missing directories are made, 0700
 	Grace time.Duration    // how long vectors of a vanished text are kept; 0 means DefaultGrace
 	Now   func() time.Time // nil means time.Now
+
+	Events   int           // how many events the journal keeps; 0 means DefaultEvents
+	EventAge time.Duration // how long it keeps an event; 0 means DefaultEventAge
 }
 
 // DB is the open index. Its methods may be called from any goroutine.
@@ -40,6 +43,8 @@ type DB struct {
 	path  string
 	grace time.Duration
 	now   func() time.Time
+	// journal is nil in the file of a VectorCache, which has none.
+	journal *journal
 	// write has one connection: the queue of writers is the pool's own, first come first served.
 	write *sql.DB
 	// read has several connections that refuse to write.
@@ -70,7 +75,8 @@ func OpenConfig(ctx context.Context, c Config) (*DB, error) {
 	if err := inspect(path); err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, grace: c.Grace, now: c.Now, write: openPool(path, "rwc", 1), read: openPool(path, "ro", readers)}
+	db := &DB{path: path, grace: c.Grace, now: c.Now, journal: newJournal(c.Events, c.EventAge),
+		write: openPool(path, "rwc", 1), read: openPool(path, "ro", readers)}
 	if err := db.prepare(ctx); err != nil {
 		db.Close()
 		var foreign *ForeignError

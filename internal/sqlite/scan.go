@@ -60,7 +60,10 @@ func (db *DB) ApplyScan(ctx context.Context, id document.FolderID, c document.Ch
 				return fmt.Errorf("add document %q: %w", f.Path, err)
 			}
 		}
-		return tx.collectOrphaned("orphaned < ?", tx.now-int64(db.grace))
+		if err := tx.collectOrphaned("orphaned < ?", tx.now-int64(db.grace)); err != nil {
+			return err
+		}
+		return tx.tellScan(id, c)
 	})
 	if err != nil {
 		return fmt.Errorf("apply scan of folder %d: %w", id, err)

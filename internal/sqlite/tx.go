@@ -17,7 +17,9 @@ import (
 type tx struct {
 	ctx context.Context
 	*sql.Tx
-	now int64 // the moment the transaction began, as it is stored
+	now     int64    // the moment the transaction began, as it is stored
+	journal *journal // of the index; nil for a cache
+	told    bool     // an event was written
 }
 
 // update runs f in a transaction of the writer and commits when f returns nil.
@@ -36,11 +38,18 @@ func (db *DB) run(ctx context.Context, pool *sql.DB, f func(*tx) error) error {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	defer t.Rollback() // after a commit it does nothing
-	if err := f(&tx{ctx: ctx, Tx: t, now: stamp(db.now())}); err != nil {
+	work := &tx{ctx: ctx, Tx: t, now: stamp(db.now()), journal: db.journal}
+	if err := f(work); err != nil {
 		return err
 	}
 	if err := t.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
+	}
+	if work.told {
+		select {
+		case db.journal.kick <- struct{}{}:
+		default: // whoever is kicked reads all there is
+		}
 	}
 	return nil
 }

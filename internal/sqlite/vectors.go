@@ -167,8 +167,11 @@ func (t *tx) settle(id document.ID, fingerprint string) (document.State, error) 
 	if missing > 0 || chunks == 0 {
 		return state, nil
 	}
-	return document.Indexed, t.exec(`UPDATE documents SET state = 'indexed', reason = '', detail = '', tries = 0, due = NULL, indexed = ?
-		WHERE id = ?`, t.now, id)
+	if err := t.exec(`UPDATE documents SET state = 'indexed', reason = '', detail = '', tries = 0, due = NULL, indexed = ?
+		WHERE id = ?`, t.now, id); err != nil {
+		return "", err
+	}
+	return document.Indexed, t.tellDocument(KindDocumentIndexed, id)
 }
 
 // Requeue makes every indexed document that lacks a vector of the fingerprint

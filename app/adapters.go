@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -43,7 +44,11 @@ func (e engineForDoor) Replace(ctx context.Context, generation uint64, cause str
 }
 
 // doorForIndexer is the background lane of the embedding door.
-type doorForIndexer struct{ door *embedding.Service }
+type doorForIndexer struct {
+	door   *embedding.Service
+	engine func() llamaserver.Status // the one behind the door
+	recipe recipe                    // of that engine
+}
 
 func (d doorForIndexer) Embed(ctx context.Context, texts []string) ([][]float32, string, error) {
 	result, err := d.door.Embed(ctx, embedding.Request{Lane: admission.LaneBackground, Inputs: texts})
@@ -73,9 +78,34 @@ func (d doorForIndexer) CountTokens(ctx context.Context, texts []string) ([]int,
 // bytesPerToken is a low figure for prose, code and Korean in a large vocabulary.
 const bytesPerToken = 3
 
-func (d doorForIndexer) Fingerprint() (string, error) {
+func (d doorForIndexer) Maker() (document.Maker, error) {
 	info, err := d.door.Info()
-	return info.Fingerprint, err
+	if err != nil {
+		return document.Maker{}, err
+	}
+	maker := document.Maker{Fingerprint: info.Fingerprint, Dim: info.Dim, Model: info.Model}
+	if now := d.engine(); now.Fingerprint == info.Fingerprint {
+		maker.Build, maker.Recipe = now.Version, d.recipe.String()
+	}
+	return maker, nil
+}
+
+// recipe is how an engine of ours was started, kept with the vectors it made,
+// so that it can be started again as long as they are kept.
+type recipe struct {
+	Server  string   `json:"server,omitempty"` // path of llama-server; empty = looked for
+	Model   string   `json:"model"`            // path
+	Profile string   `json:"profile"`          // name of the flags
+	Flags   []string `json:"flags"`            // those of the profile and the owner's own
+}
+
+// String is the recipe as the index keeps it; empty where others run the engine.
+func (r recipe) String() string {
+	if r.Model == "" {
+		return ""
+	}
+	text, _ := json.Marshal(r) // strings and a list of them have no error
+	return string(text)
 }
 
 // doorForSearch embeds a query as any client's text: a person waits for it.

@@ -114,12 +114,16 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}); err != nil {
 		return err
 	}
+	var how recipe
+	if !s.Roles.Embed.Remote() {
+		how = recipe{Server: s.Engine.Server, Model: model, Profile: profile.Name, Flags: profile.Flags}
+	}
 	if p.indexer, err = indexer.New(indexer.Config{
-		Store: p.index, Embedder: doorForIndexer{p.door}, Log: p.logger.With("part", "indexer"),
+		Store: p.index, Embedder: doorForIndexer{door: p.door, engine: p.engine.Snapshot, recipe: how}, Log: p.logger.With("part", "indexer"),
 		DefaultIgnores: true, Own: []string{paths.Data, paths.Logs, paths.Cache, paths.Run},
 		Limits:    extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
 		ChunkSize: chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
-		Rescan:    s.Index.Reconcile,
+		Rescan:    s.Index.Reconcile, Keep: s.Index.KeepGenerations,
 	}); err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ func (c *commands) showReply(r search.Reply) {
 		c.showResult(i+1, result)
 	}
 	var notes []string
-	if r.Index.Pending > 0 {
+	if made := r.Index.Rebuilding; made != nil {
+		notes = append(notes, say("search.rebuilding", "embedded", made.Embedded, "texts", made.Texts))
+	} else if r.Index.Pending > 0 {
 		notes = append(notes, say("search.pending", "count", r.Index.Pending))
 	}
 	if r.Index.StaleRemoved > 0 {

@@ -88,6 +88,11 @@ func (c *commands) showStatus(s control.Status) {
 		rows = append(rows, []cell{{text: say("status.reasons")}, {text: line}})
 	}
 	rows = append(rows, []cell{{text: say("status.vectors.title")}, {text: say("status.vectors", "embedded", s.Index.EmbeddedChunks, "reused", s.Index.ReusedChunks)}})
+	for _, g := range s.Index.Generations {
+		if line := c.progressOf(g); line != "" {
+			rows = append(rows, []cell{{text: say("generation.title")}, {text: line, style: yellow}})
+		}
+	}
 	if last := s.Index.LastScan; last != nil {
 		rows = append(rows, []cell{{text: say("status.scan")}, {text: local(*last)}})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 )
@@ -34,6 +35,8 @@ type Indexer interface {
 	Rescan(ctx context.Context, id document.FolderID) error
 	Retry(ctx context.Context, id document.ID) error
 	Counters() Counters
+	// Generations lists the generations of vectors, oldest first.
+	Generations(ctx context.Context) ([]indexer.Generation, error)
 }
 
 // Index is what is stored. An id that does not exist is document.ErrNotFound.
@@ -41,6 +44,9 @@ type Index interface {
 	Folders(ctx context.Context) ([]document.Folder, error)
 	Documents(ctx context.Context, q document.DocumentQuery) ([]document.Document, error)
 	Document(ctx context.Context, id document.ID) (document.Document, error)
+	// VectorCost is what vectors of dim components would take on disk for all
+	// texts there are now, and how many those are.
+	VectorCost(ctx context.Context, dim int) (bytes, texts int64, err error)
 }
 
 // Searcher answers searches.

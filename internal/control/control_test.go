@@ -21,12 +21,15 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+var soon int64 = 7
 
 var day = time.Date(2026, 4, 10, 9, 30, 0, 0, time.UTC)
 
@@ -40,6 +43,7 @@ type parts struct {
 	docs    []document.Document
 	query   document.DocumentQuery
 	log     []string
+	made    []indexer.Generation
 	request search.Request
 	hold    func(ctx context.Context) // called by Search
 }
@@ -59,6 +63,14 @@ func newParts() *parts {
 			{ID: 9, FolderID: 1, Path: "예산안.txt", Kind: "text", Size: 30, Modified: day, State: document.Found},
 		},
 		log: []string{"one", "two", "three"},
+		made: []indexer.Generation{
+			{Place: indexer.InService, Generation: document.Generation{
+				Maker: document.Maker{Fingerprint: "f1", Dim: 128, Model: "starter", Build: "0.7.0", Recipe: "{}"}, State: document.Active,
+				Texts: 12, Embedded: 12, Vectors: 13, Bytes: 16384, Created: day, Completed: day, Activated: day, Used: day}},
+			{Place: indexer.Candidate, Remaining: &soon, Generation: document.Generation{
+				Maker: document.Maker{Fingerprint: "f2", Dim: 1024, Model: "qwen3"}, State: document.Building,
+				Texts: 12, Embedded: 5, Vectors: 5, Bytes: 16384, Created: day, Used: day}},
+		},
 	}
 }
 
@@ -74,6 +86,10 @@ func (p *parts) Restart(context.Context) error       { return p.note("restart") 
 func (p *parts) LogTail(lines int) ([]string, error) { return p.log, p.note("log %d", lines) }
 func (p *parts) Counters() control.Counters {
 	return control.Counters{EmbeddedChunks: 13, ReusedChunks: 4}
+}
+func (p *parts) Generations(context.Context) ([]indexer.Generation, error) { return p.made, p.err }
+func (p *parts) VectorCost(_ context.Context, dim int) (bytes, texts int64, err error) {
+	return int64(dim) * 26, 12, p.note("cost %d", dim)
 }
 func (p *parts) Stats() admission.Stats {
 	return admission.Stats{Executing: 1, Waiting: 2, Totals: map[admission.Outcome]uint64{admission.Served: 3}}
@@ -219,6 +235,8 @@ func TestRoutes(t *testing.T) {
 		{"engine_restart", "POST", "engine/restart", "", 200, "restart"},
 		{"engine_logs", "GET", "engine/logs?lines=3", "", 200, "log 3"},
 		{"engine_logs_default", "GET", "engine/logs", "", 200, "log 100"},
+		{"generations", "GET", "generations", "", 200, ""},
+		{"generations_cost", "GET", "generations?dimension=1024", "", 200, "cost 1024"},
 		{"settings", "GET", "settings", "", 200, ""},
 	}
 	for _, tt := range tests {
@@ -255,6 +273,7 @@ func TestStatus(t *testing.T) {
 		Index: control.IndexStatus{
 			Counts:  document.Counts{Found: 7, Indexed: 5, Skipped: 1, Pending: 1, Chunks: 13, Reasons: map[document.Reason]int64{"binary": 1}},
 			Folders: 2, LastScan: &later, Counters: control.Counters{EmbeddedChunks: 13, ReusedChunks: 4},
+			Generations: p.made,
 		},
 		Roles:    []control.RoleStatus{},
 		Problems: []control.Problem{},
@@ -276,7 +295,7 @@ func TestStatus(t *testing.T) {
 	if diff := cmp.Diff(wantProblems, get(p).Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if got := get(&parts{}); got.Index.LastScan != nil || got.Problems == nil {
+	if got := get(&parts{}); got.Index.LastScan != nil || got.Problems == nil || got.Index.Generations == nil {
 		t.Errorf("status of an empty index = %+v", got)
 	}
 }
@@ -338,6 +357,7 @@ func TestRefusals(t *testing.T) {
 		{"cursor", "GET", "documents?cursor=abc", "", 400, "invalid_value", "cursor"},
 		{"limit", "GET", "documents?limit=1001", "", 400, "invalid_value", "1 to 1000"},
 		{"lines", "GET", "engine/logs?lines=0", "", 400, "invalid_value", "lines"},
+		{"dimension", "GET", "generations?dimension=-1", "", 400, "invalid_value", "dimension"},
 		{"id", "GET", "documents/abc", "", 400, "invalid_value", "id"},
 		{"id_zero", "DELETE", "folders/0", "", 400, "invalid_value", "id"},
 		{"no_such_document", "GET", "documents/4", "", 404, "not_found", "not found"},

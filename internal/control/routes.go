@@ -33,6 +33,7 @@ func (s *Server) routes() *http.ServeMux {
 		"engine/stop":          {"POST": s.engineAction(s.cfg.Engine.Stop)},
 		"engine/restart":       {"POST": s.engineAction(s.cfg.Engine.Restart)},
 		"engine/logs":          {"GET": s.engineLogs},
+		"generations":          {"GET": s.generations},
 		"settings":             {"GET": s.settings},
 	}
 	mux := http.NewServeMux()

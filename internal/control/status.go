@@ -19,6 +19,10 @@ func (s *Server) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the index's counts: %w", err)
 	}
+	index := indexStatus(folders, s.cfg.Indexer.Counters())
+	if index.Generations, err = s.listGenerations(r.Context()); err != nil {
+		return nil, err
+	}
 	engine, roles := s.cfg.Engine.Snapshot(), s.roles()
 	return Status{
 		Version:   s.cfg.Version,
@@ -27,7 +31,7 @@ func (s *Server) status(r *http.Request) (any, error) {
 		Admission: s.cfg.Gate.Stats(),
 		Validity:  s.cfg.Validity(),
 		Cache:     s.cacheStats(),
-		Index:     indexStatus(folders, s.cfg.Indexer.Counters()),
+		Index:     index,
 		Roles:     roles,
 		Problems:  append(problems(engine, folders), roleProblems(roles)...),
 	}, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
 
@@ -35,6 +36,7 @@ type IndexStatus struct {
 	Folders  int             `json:"folders"`
 	LastScan *time.Time      `json:"last_scan,omitempty"` // end of the latest complete scan of any folder
 	Counters
+	Generations []indexer.Generation `json:"generations"` // of vectors, oldest first; never null
 }
 
 // Counters is what the indexer did since the app started.

@@ -3,7 +3,6 @@ package document
 import (
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrFolderExists is returned when a folder is added a second time.
@@ -93,12 +92,4 @@ type Text struct {
 	File        File    // as of the moment of reading; its Path is not used
 	Chunks      []Chunk // in reading order, Ordinal 0 … n-1; at least one
 	Fingerprint string  // of the vectors that are wanted now; empty when no engine is known yet
-}
-
-// Space is one set of comparable vectors in the index.
-type Space struct {
-	Fingerprint string // what made the vectors
-	Dim         int    // components of each
-	Vectors     int64  // how many texts have one
-	Created     time.Time
 }

@@ -97,14 +97,20 @@ func (e *embedder) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fingerprint, err := e.ix.cfg.Embedder.Fingerprint()
+	maker, err := e.ix.cfg.Embedder.Maker()
 	if err != nil {
 		if t != nil {
 			e.ix.queue.release(t)
 		}
 		return e.ix.engine.wait(ctx)
 	}
-	b := &batch{fingerprint: fingerprint, budget: e.pace.budget(), index: make(map[document.Hash]int)}
+	if err := e.ix.ensure(ctx, maker); err != nil {
+		if t != nil {
+			e.ix.queue.release(t)
+		}
+		return err
+	}
+	b := &batch{fingerprint: maker.Fingerprint, budget: e.pace.budget(), index: make(map[document.Hash]int)}
 	if err := e.gather(ctx, b, t); err != nil {
 		e.giveBack(b.parts)
 		return err
@@ -210,6 +216,7 @@ func (e *embedder) embed(ctx context.Context, b *batch) error {
 	e.alone = false
 	e.ix.engine.served()
 	e.ix.stats.embedded.Add(int64(len(b.texts)))
+	e.ix.speed.observe(b.fingerprint, len(b.texts), e.ix.cfg.Now())
 	for i, p := range b.parts {
 		if err := e.save(ctx, b, p, vectors); err != nil {
 			e.giveBack(b.parts[i+1:])

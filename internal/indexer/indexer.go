@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +25,7 @@ import (
 const (
 	DefaultRescan = 10 * time.Minute
 	DefaultHold   = time.Second
+	DefaultKeep   = 7 * 24 * time.Hour
 	// retryTick is how often failed documents are looked through for those due.
 	retryTick = 30 * time.Second
 )
@@ -42,6 +43,7 @@ type Config struct {
 	Readers        int            // files read at a time (default: the cores, at most 4)
 	Rescan         time.Duration  // between complete scans that nothing asked for, ± 25 % (default 10 min)
 	Hold           time.Duration  // aimed at as the longest hold of the engine's permit (default 1 s)
+	Keep           time.Duration  // how long vectors are kept whose engine is not there any more (default 7 days)
 	Watch          watch.Config   // times and notifier of the watchers; Root and Skip are set here
 
 	Now     func() time.Time                        // default time.Now
@@ -54,9 +56,17 @@ type Indexer struct {
 	cfg      Config
 	queue    *queue
 	engine   *engineGate
+	filler   *filler
+	speed    *speeds
 	stats    counters
 	requests chan request  // to the goroutine of supervise
 	requeue  chan struct{} // 1-buffered: the engine may give other vectors now
+	whole    chan struct{} // 1-buffered: the generation in service may be whole now
+
+	collectNow chan struct{} // 1-buffered: the generation in service is known
+
+	serving sync.Mutex                          // one at a time tells the store which generation is in service
+	served  atomic.Pointer[document.Generation] // the one it was told last, as it stood then; nil before; written with serving held
 
 	mu     sync.RWMutex // guards actors, which only supervise writes
 	actors map[document.FolderID]*running
@@ -98,11 +108,16 @@ func New(cfg Config) (*Indexer, error) {
 	if cfg.Hold <= 0 {
 		cfg.Hold = DefaultHold
 	}
-	return &Indexer{
-		cfg: cfg, queue: newQueue(cfg.Store, cfg.Now), engine: newEngineGate(),
-		requests: make(chan request), requeue: make(chan struct{}, 1),
+	if cfg.Keep <= 0 {
+		cfg.Keep = DefaultKeep
+	}
+	ix := &Indexer{
+		cfg: cfg, queue: newQueue(cfg.Store, cfg.Now), engine: newEngineGate(), speed: newSpeeds(),
+		requests: make(chan request), requeue: make(chan struct{}, 1), whole: make(chan struct{}, 1), collectNow: make(chan struct{}, 1),
 		actors: make(map[document.FolderID]*running),
-	}, nil
+	}
+	ix.filler = newFiller(ix)
+	return ix, nil
 }
 
 // Run scans, watches, reads and embeds until ctx is done, and returns its
@@ -117,7 +132,9 @@ func (ix *Indexer) Run(ctx context.Context) error {
 		e := &embedder{ix: ix, pace: pacer{hold: ix.cfg.Hold}}
 		return e.run(ctx)
 	})
+	g.Go(func() error { return ix.filler.run(ctx) })
 	g.Go(func() error { return ix.maintain(ctx) })
+	g.Go(func() error { return ix.collect(ctx) })
 	return g.Wait()
 }
 
@@ -177,43 +194,50 @@ func (ix *Indexer) start(ctx context.Context, f document.Folder) error {
 	return nil
 }
 
-// maintain makes vectors of a new kind and looks for failed documents that are
-// due. EngineChanged and the clock are its only reasons.
+// maintain follows the engine in service, switches to its generation when that
+// is whole, and looks for failed documents that are due. EngineChanged, the
+// workers and the clock are its only reasons.
 func (ix *Indexer) maintain(ctx context.Context) error {
 	tick := time.NewTicker(retryTick)
 	defer tick.Stop()
 	ix.EngineChanged() // what the engine gives now may differ from the last time
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 			ix.queue.kick(stageText)
+			ix.filler.kick()
+			signal(ix.whole)
+		case <-ix.whole:
+			if err = ix.finish(ctx); err != nil {
+				signal(ix.whole)
+			}
 		case <-ix.requeue:
-			fingerprint, err := ix.cfg.Embedder.Fingerprint()
-			if err != nil {
+			maker, down := ix.cfg.Embedder.Maker()
+			if down != nil {
 				continue // the engine tells when it is there
 			}
-			n, err := ix.cfg.Store.Requeue(ctx, fingerprint)
-			if err != nil {
-				if err := ix.storeFailed(ctx, "Requeue documents", err); err != nil {
-					return err
-				}
-				ix.askRequeue()
-				continue
+			if _, err = ix.serve(ctx, maker); err != nil {
+				signal(ix.requeue)
+			} else {
+				signal(ix.collectNow)
 			}
-			if n > 0 {
-				ix.cfg.Log.Info("Documents are embedded again", "count", n, "fingerprint", fingerprint)
-			}
-			ix.queue.kick(stageText)
-			ix.queue.kick(stageVectors)
+		}
+		if err == nil {
+			continue
+		}
+		if err := ix.storeFailed(ctx, "Follow the engine", err); err != nil {
+			return err
 		}
 	}
 }
 
-func (ix *Indexer) askRequeue() {
+// signal fills a 1-buffered channel.
+func signal(c chan struct{}) {
 	select {
-	case ix.requeue <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -222,7 +246,10 @@ func (ix *Indexer) askRequeue() {
 // It returns at once.
 func (ix *Indexer) EngineChanged() {
 	ix.engine.changed()
-	ix.askRequeue()
+	if c := ix.filler.current(); c != nil {
+		c.gate.changed()
+	}
+	signal(ix.requeue)
 }
 
 // do runs f on the goroutine of supervise.
@@ -239,83 +266,6 @@ func (ix *Indexer) do(ctx context.Context, f func(ctx context.Context) error) er
 	case err := <-r.reply:
 		return err
 	}
-}
-
-// Add begins to watch the directory at path and returns it as the index knows
-// it: absolute, without symbolic links. Its first scan follows by itself. It
-// returns a *document.FolderRefusedError for a folder of Ondol's own or of the
-// system.
-func (ix *Indexer) Add(ctx context.Context, path string) (document.Folder, error) {
-	root, err := resolve(path)
-	if err != nil {
-		return document.Folder{}, err
-	}
-	if err := refuse(runtime.GOOS, root, resolved(ix.cfg.Own)); err != nil {
-		return document.Folder{}, fmt.Errorf("add folder: %w", err)
-	}
-	var added document.Folder
-	err = ix.do(ctx, func(run context.Context) error {
-		f, err := ix.cfg.Store.AddFolder(run, root)
-		if err != nil {
-			return err
-		}
-		added = f
-		return ix.start(run, f)
-	})
-	if err != nil {
-		return document.Folder{}, fmt.Errorf("add folder: %w", err)
-	}
-	return added, nil
-}
-
-func resolve(path string) (string, error) {
-	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("add folder: %q is not an absolute path", path)
-	}
-	root, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", fmt.Errorf("add folder: %w", err)
-	}
-	info, err := os.Stat(root)
-	if err != nil {
-		return "", fmt.Errorf("add folder: %w", err)
-	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("add folder: %s is not a folder: add the folder that it lies in", root)
-	}
-	return root, nil
-}
-
-// Remove stops watching a folder and takes its documents out of the index.
-// The files themselves are not touched.
-func (ix *Indexer) Remove(ctx context.Context, id document.FolderID) error {
-	err := ix.do(ctx, func(run context.Context) error {
-		if r := ix.actors[id]; r != nil {
-			r.cancel()
-			<-r.ended
-			ix.mu.Lock()
-			delete(ix.actors, id)
-			ix.mu.Unlock()
-			ix.queue.dropFolder(id)
-		}
-		return ix.cfg.Store.RemoveFolder(run, id)
-	})
-	if err != nil {
-		return fmt.Errorf("remove folder: %w", err)
-	}
-	return nil
-}
-
-// Rescan asks for a complete scan of a folder and returns at once.
-func (ix *Indexer) Rescan(ctx context.Context, id document.FolderID) error {
-	ix.mu.RLock()
-	r := ix.actors[id]
-	ix.mu.RUnlock()
-	if r == nil {
-		return fmt.Errorf("rescan folder %d: %w", id, document.ErrNotFound)
-	}
-	r.rescan()
-	return ctx.Err()
 }
 
 // Retry makes documents, failed or not, be read again now.

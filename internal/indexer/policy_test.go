@@ -102,3 +102,38 @@ func TestRetryDelay(t *testing.T) {
 		t.Errorf("after 1000 failures: %v", got)
 	}
 }
+
+func TestSpeeds(t *testing.T) {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	s := newSpeeds()
+	if _, ok := s.left("a", 100, now); ok {
+		t.Error("a time is foretold before anything was measured")
+	}
+	s.observe("a", 64, now)
+	if _, ok := s.left("a", 100, now); ok {
+		t.Error("a time is foretold by one moment")
+	}
+	for range 30 { // 16 a second
+		now = now.Add(4 * time.Second)
+		s.observe("a", 64, now)
+	}
+	if left, ok := s.left("a", 1600, now); !ok || left.Round(time.Second) != 100*time.Second {
+		t.Errorf("%v left, %v; want 100 s", left, ok)
+	}
+	for range 30 { // the machine is busy: 4 a second
+		now = now.Add(16 * time.Second)
+		s.observe("a", 64, now)
+	}
+	if left, ok := s.left("a", 400, now); !ok || left.Round(10*time.Second) != 100*time.Second {
+		t.Errorf("%v left, %v; want about 100 s", left, ok)
+	}
+	if _, ok := s.left("a", 0, now); ok {
+		t.Error("a time is foretold for nothing")
+	}
+	if _, ok := s.left("b", 100, now); ok {
+		t.Error("one kind's speed is taken for another's")
+	}
+	if _, ok := s.left("a", 100, now.Add(3*time.Minute)); ok {
+		t.Error("a time is foretold though nothing goes on")
+	}
+}

@@ -123,10 +123,11 @@ func (ix *Indexer) readDocument(ctx context.Context, t *ticket) error {
 
 // record cuts a text and stores it.
 func (ix *Indexer) record(ctx context.Context, t *ticket, file document.File, text extract.Text) error {
-	fingerprint, err := ix.cfg.Embedder.Fingerprint()
+	maker, err := ix.cfg.Embedder.Maker()
 	if err != nil {
 		return errEngine
 	}
+	fingerprint := maker.Fingerprint
 	if text.Hash == t.Hash && t.Hash != "" && text.Kind == t.Kind && text.Language == t.Language {
 		return ix.touch(ctx, t, fingerprint, file)
 	}
@@ -162,6 +163,7 @@ func (ix *Indexer) record(ctx context.Context, t *ticket, file document.File, te
 	}
 	ix.stats.read.Add(1)
 	ix.stats.reused.Add(int64(len(chunks) - len(missing)))
+	ix.filler.kick()
 	ix.handOn(t, state, fingerprint)
 	return nil
 }
@@ -190,9 +192,10 @@ func (ix *Indexer) handOn(t *ticket, state document.State, fingerprint string) {
 		return
 	}
 	ix.queue.done(t)
-	if now, err := ix.cfg.Embedder.Fingerprint(); err == nil && now != fingerprint {
-		ix.askRequeue()
+	if now, err := ix.cfg.Embedder.Maker(); err == nil && now.Fingerprint != fingerprint {
+		signal(ix.requeue)
 	}
+	ix.lookWhole()
 }
 
 func (ix *Indexer) skip(ctx context.Context, t *ticket, reason document.Reason, file document.File) error {
@@ -200,6 +203,7 @@ func (ix *Indexer) skip(ctx context.Context, t *ticket, reason document.Reason, 
 	if err == nil {
 		ix.stats.skipped.Add(1)
 		ix.queue.done(t)
+		ix.lookWhole()
 	}
 	return err
 }
@@ -212,6 +216,7 @@ func (ix *Indexer) fail(ctx context.Context, t *ticket, reason document.Reason, 
 	if err == nil {
 		ix.stats.failed.Add(1)
 		ix.queue.done(t)
+		ix.lookWhole()
 	}
 	return err
 }
@@ -239,7 +244,7 @@ func (ix *Indexer) blame(ctx context.Context, t *ticket, err error) error {
 	if errors.As(err, &refused) {
 		return ix.fail(ctx, t, refused.Reason, err.Error())
 	}
-	if _, down := ix.cfg.Embedder.Fingerprint(); down != nil || ctx.Err() != nil {
+	if _, down := ix.cfg.Embedder.Maker(); down != nil || ctx.Err() != nil {
 		return errEngine
 	}
 	n := ix.queue.triesOf(t)

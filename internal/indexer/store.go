@@ -47,13 +47,29 @@ type Store interface {
 	// SaveVectors stores vectors by the hash of what was embedded; the document
 	// is indexed when none is missing.
 	SaveVectors(ctx context.Context, id document.ID, fingerprint string, dim int, vectors map[document.Hash][]float32) (document.State, error)
-	// Requeue puts indexed documents without vectors of fingerprint back to embedding.
-	Requeue(ctx context.Context, fingerprint string) (int64, error)
+	// Serve takes the vectors of maker into service: queries are embedded to
+	// them from now on. Documents without all of them become embedding, their
+	// number is returned; those with all of them indexed.
+	Serve(ctx context.Context, maker document.Maker) (g document.Generation, embedding int64, err error)
+	// Feed opens the generation of an engine beside the one in service.
+	Feed(ctx context.Context, maker document.Maker) (document.Generation, error)
+	// Finish makes a generation ready, or the one in service active, when it is
+	// whole; beside that it may lack as many texts as were refused.
+	Finish(ctx context.Context, fingerprint string, inService bool, refused int64) (document.Generation, error)
+	// Backlog returns texts without a vector of fingerprint, by number, those after it.
+	Backlog(ctx context.Context, fingerprint string, after int64, limit int) ([]document.Lacking, error)
+	// AddVectors stores vectors that the state of no document hangs on.
+	AddVectors(ctx context.Context, fingerprint string, dim int, vectors map[document.Hash][]float32) error
+	Generations(ctx context.Context) ([]document.Generation, error)
+	// Collect removes at most limit vectors of a generation that is not in use
+	// and has not been for keep; more means that it may have left some.
+	Collect(ctx context.Context, keep time.Duration, inUse []string, limit int) (more bool, err error)
+
 	// Retry makes failed and skipped documents found again.
 	Retry(ctx context.Context, ids ...document.ID) error
 }
 
-// Embedder is the background lane to the engine. A *vector.InvalidError or a
+// Embedder is the background lane to an engine. A *vector.InvalidError or a
 // *RefusedError is about the texts; every other error means that the engine
 // cannot be had now and the same texts are worth another try.
 type Embedder interface {
@@ -61,8 +77,8 @@ type Embedder interface {
 	Embed(ctx context.Context, texts []string) (vectors [][]float32, fingerprint string, err error)
 	// CountTokens returns the tokens the engine would see for each text.
 	CountTokens(ctx context.Context, texts []string) ([]int, error)
-	// Fingerprint is the kind of vector that Embed would give now.
-	Fingerprint() (string, error)
+	// Maker is the kind of vector that Embed would give now.
+	Maker() (document.Maker, error)
 }
 
 // RefusedError is how an Embedder says that the engine will never take a text.

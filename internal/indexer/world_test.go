@@ -53,10 +53,10 @@ func (e *fakeEngine) set(f func()) {
 	f()
 }
 
-func (e *fakeEngine) Fingerprint() (string, error) {
+func (e *fakeEngine) Maker() (document.Maker, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.fingerprint, e.down
+	return document.Maker{Fingerprint: e.fingerprint, Dim: dim, Model: e.fingerprint}, e.down
 }
 
 func (e *fakeEngine) CountTokens(_ context.Context, texts []string) ([]int, error) {
@@ -130,6 +130,7 @@ type world struct {
 
 	own     []string                                // of the next run
 	readDir func(dir string) ([]fs.DirEntry, error) // of the next run
+	keep    time.Duration                           // of the next run
 }
 
 // quick are watch times for tests.
@@ -162,7 +163,7 @@ func (w *world) run() {
 	w.t.Helper()
 	ix, err := indexer.New(indexer.Config{
 		Store: w.db, Embedder: w.engine, Log: slog.New(slog.NewTextHandler(testWriter{w.t}, nil)), DefaultIgnores: true, Watch: quick,
-		Own: w.own, ReadDir: w.readDir,
+		Own: w.own, ReadDir: w.readDir, Keep: w.keep,
 	})
 	check(w.t, err)
 	w.ix = ix

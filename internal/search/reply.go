@@ -16,6 +16,9 @@ const (
 	EngineTimeout Degradation = "engine_timeout"
 	// VectorsPending: part of the index has no vectors yet; it is found by word only.
 	VectorsPending Degradation = "vectors_pending"
+	// Rebuilding: the vectors of the engine in service are being made for the
+	// first time; what has none yet is found by word only. Index.Rebuilding counts.
+	Rebuilding Degradation = "rebuilding"
 	// QueryUnknown: the model knows no word of the query, so its vector says nothing.
 	QueryUnknown Degradation = "query_unknown_to_model"
 	// TermsDropped: the query has more words than can be looked up at once.
@@ -99,9 +102,16 @@ const (
 
 // Index is the state of the index that was searched.
 type Index struct {
-	Pending      int64     `json:"pending"`            // documents on their way
-	LastScan     time.Time `json:"last_scan,omitzero"` // the oldest of the folders' last complete scans
-	StaleRemoved int       `json:"stale_removed"`      // hits left out because their file is gone
+	Pending      int64     `json:"pending"`              // documents on their way
+	LastScan     time.Time `json:"last_scan,omitzero"`   // the oldest of the folders' last complete scans
+	StaleRemoved int       `json:"stale_removed"`        // hits left out because their file is gone
+	Rebuilding   *Rebuild  `json:"rebuilding,omitempty"` // only where the reply is degraded by it
+}
+
+// Rebuild is how far the vectors are that the query was compared with.
+type Rebuild struct {
+	Embedded int64 `json:"embedded"` // passages that have theirs
+	Texts    int64 `json:"texts"`    // passages in all, equal ones counted once
 }
 
 // Timings are milliseconds by stage. Embed and the two lists overlap.

@@ -18,7 +18,7 @@ import (
 // Store is the index as search needs it.
 type Store interface {
 	Lexical(ctx context.Context, q document.LexicalQuery) (document.LexicalReply, error)
-	Semantic(ctx context.Context, fingerprint string, query []float32, filter document.Filter, limit int) ([]document.Hit, error)
+	Semantic(ctx context.Context, fingerprint string, query []float32, filter document.Filter, limit int) (document.SemanticReply, error)
 	Passages(ctx context.Context, ids []document.ChunkID, terms []document.Term) ([]document.Passage, error)
 	Standing(ctx context.Context) (document.Standing, error)
 }
@@ -103,6 +103,7 @@ type search struct {
 	q           query
 	lists       lists
 	fingerprint string
+	generation  document.Generation // that was searched; its zero value while none was
 	standing    document.Standing
 	degraded    []Degradation // of the semantic side; joined when its goroutine is done
 	reply       Reply
@@ -142,7 +143,12 @@ func (s *search) gather(ctx context.Context) error {
 	if s.req.Rerank == RerankOn {
 		s.reply.Degraded = append(s.reply.Degraded, RerankUnavailable)
 	}
-	if s.reply.Index.Pending > 0 && s.lists.semanticUse {
+	switch g := s.generation; {
+	case !s.lists.semanticUse:
+	case !g.Whole() && g.Missing() > 0:
+		s.reply.Degraded = append(s.reply.Degraded, Rebuilding)
+		s.reply.Index.Rebuilding = &Rebuild{Embedded: g.Embedded, Texts: g.Texts}
+	case s.reply.Index.Pending > 0:
 		s.reply.Degraded = append(s.reply.Degraded, VectorsPending)
 	}
 	return nil
@@ -203,10 +209,11 @@ func (s *search) byMeaning(ctx context.Context, limit int) error {
 	}
 	began = time.Now()
 	defer func() { s.reply.Timings.Semantic = milliseconds(began) }()
-	s.lists.semantic, err = s.cfg.Store.Semantic(ctx, e.fingerprint, e.vector, s.q.filter, limit)
+	found, err := s.cfg.Store.Semantic(ctx, e.fingerprint, e.vector, s.q.filter, limit)
 	if err != nil {
 		return err
 	}
+	s.lists.semantic, s.generation = found.Hits, found.Generation
 	s.lists.semanticFull = len(s.lists.semantic) == limit
 	s.lists.semanticUse, s.lists.trust, s.lists.blank, s.fingerprint = true, s.cfg.Trust(e.fingerprint), e.blank, e.fingerprint
 	return nil

@@ -171,6 +171,7 @@ func TestEngineTrouble(t *testing.T) {
 	}
 	// Words are searchable before vectors.
 	pending := shelve(t, shelf, nil)
+	pending.serve(t, fingerprint)
 	reply = ask(t, pending.searcher(t, at(0), search.WeakTrust()), search.Request{Query: "research budget"})
 	if got := pending.names(reply.Results); len(got) == 0 || !slices.Contains(reply.Degraded, search.VectorsPending) || reply.Index.Pending != int64(len(shelf)) {
 		t.Errorf("vectors pending: %v %v %+v", got, reply.Degraded, reply.Index)
@@ -183,8 +184,8 @@ type stalled struct{}
 func (stalled) Lexical(context.Context, document.LexicalQuery) (document.LexicalReply, error) {
 	return document.LexicalReply{}, nil
 }
-func (stalled) Semantic(context.Context, string, []float32, document.Filter, int) ([]document.Hit, error) {
-	return nil, errors.New("there is no vector to search with")
+func (stalled) Semantic(context.Context, string, []float32, document.Filter, int) (document.SemanticReply, error) {
+	return document.SemanticReply{}, errors.New("there is no vector to search with")
 }
 func (stalled) Passages(context.Context, []document.ChunkID, []document.Term) ([]document.Passage, error) {
 	return nil, nil

@@ -67,6 +67,8 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Index.MaxFile }},
 	{Key: "index.reconcile", Default: 10 * time.Minute, Min: 10, Max: 86400, Meaning: "time between full scans, which repair what a watcher missed",
 		field: func(s *Settings) any { return &s.Index.Reconcile }},
+	{Key: "index.keep_generations", Default: 7 * 24 * time.Hour, Min: 3600, Max: 90 * 86400, Meaning: "how long vectors are kept after another engine took over, for an instant way back",
+		field: func(s *Settings) any { return &s.Index.KeepGenerations }},
 
 	{Key: "cache.memory", Default: 64, Unit: "MiB", Min: 1, Max: 65536, Meaning: "memory for vectors of texts that clients asked for",
 		field: func(s *Settings) any { return &s.Cache.Memory }},

@@ -59,6 +59,8 @@ type Index struct {
 	ChunkMax  int           // tokens
 	MaxFile   int           // MiB; larger files are skipped
 	Reconcile time.Duration // between full scans
+
+	KeepGenerations time.Duration // of vectors whose engine is not in service any more
 }
 
 // Cache bounds the vectors that are kept for clients that ask again.

@@ -39,7 +39,7 @@ func TestDefaultsAreTheContract(t *testing.T) {
 		Listen: "127.0.0.1:7434", AllowedOrigins: []string{}, Aliases: []string{}, Log: "info",
 		Engine:    settings.Engine{Flags: []string{}},
 		Admission: settings.Admission{Executing: 2, Waiting: 64, Wait: 120 * time.Second, Background: 1, Total: 300 * time.Second},
-		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute},
+		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute, KeepGenerations: 168 * time.Hour},
 		Cache:     settings.Cache{Memory: 64, Disk: 512},
 		Journal:   settings.Journal{Events: 100_000, Age: 30 * 24 * time.Hour},
 		Roles: settings.Roles{

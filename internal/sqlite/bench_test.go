@@ -128,10 +128,10 @@ func BenchmarkSemantic(b *testing.B) {
 		for name, filter := range map[string]document.Filter{"": {}, "/Filtered": {Path: "3"}} {
 			b.Run(fmt.Sprintf("10000x%d%s", dim, name), func(b *testing.B) {
 				for b.Loop() {
-					hits, err := db.Semantic(b.Context(), fingerprint, q, filter, 50)
+					reply, err := db.Semantic(b.Context(), fingerprint, q, filter, 50)
 					check(b, err)
-					if len(hits) != 50 {
-						b.Fatalf("%d hits", len(hits))
+					if len(reply.Hits) != 50 {
+						b.Fatalf("%d hits", len(reply.Hits))
 					}
 				}
 			})

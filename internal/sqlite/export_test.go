@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"testing"
 )
 
 // Token is what a test sees of one token.
@@ -34,4 +36,20 @@ func (db *DB) Readers() *sql.DB { return db.read }
 func (c *VectorCache) Full(ctx context.Context) error {
 	_, err := c.file.write.ExecContext(ctx, "PRAGMA max_page_count = 1")
 	return err
+}
+
+// OpenOld makes an index of an earlier schema version and returns its connection.
+func OpenOld(t testing.TB, path string, version int) *sql.DB {
+	t.Helper()
+	pool := openPool(path, "rwc", 1)
+	for v, name := range migrations()[:version] {
+		script, err := scripts.ReadFile("sql/" + name)
+		if err == nil {
+			_, err = pool.ExecContext(t.Context(), string(script)+fmt.Sprintf("\nPRAGMA user_version = %d;\nPRAGMA application_id = %d;", v+1, applicationID))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pool
 }

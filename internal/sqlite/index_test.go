@@ -296,7 +296,7 @@ func TestVectorsBelongToTexts(t *testing.T) {
 	if n := vectors(t, db); n != 2 {
 		t.Errorf("%d vectors right after the documents went", n)
 	}
-	if got := must(db.Semantic(ctx, fingerprint, unit("x", dim), document.Filter{}, 10))(t); len(got) != 0 {
+	if got := must(db.Semantic(ctx, fingerprint, unit("x", dim), document.Filter{}, 10))(t).Hits; len(got) != 0 {
 		t.Errorf("vectors without a document are found: %v", got)
 	}
 	now = now.Add(59 * time.Minute)
@@ -338,39 +338,6 @@ func TestRemoveFolder(t *testing.T) {
 		t.Errorf("%d free pages were kept", n)
 	}
 	sound(t, db)
-}
-
-func TestRequeue(t *testing.T) {
-	db := open(t)
-	ctx := t.Context()
-	f := folder(t, db, "/docs")
-	id := add(t, db, f, "a.md", chunked("one", "two"))
-	if n := must(db.Requeue(ctx, fingerprint))(t); n != 0 {
-		t.Errorf("%d requeued for the fingerprint that is there", n)
-	}
-	if n := must(db.Requeue(ctx, "model-b"))(t); n != 1 {
-		t.Errorf("%d requeued for another fingerprint", n)
-	}
-	missing := must(db.MissingVectors(ctx, id, "model-b"))(t)
-	all := make(map[document.Hash][]float32)
-	for _, c := range missing {
-		all[c.Hash()] = unit(c.Hash(), 8)
-	}
-	if state := must(db.SaveVectors(ctx, id, "model-b", 8, all))(t); state != document.Indexed {
-		t.Errorf("state: %s", state)
-	}
-	if _, err := db.SaveVectors(ctx, id, "model-b", 9, nil); err == nil {
-		t.Error("a fingerprint changed its dimension")
-	}
-	spaces := must(db.Spaces(ctx))(t)
-	if len(spaces) != 2 || spaces[0].Vectors != 2 || spaces[1].Vectors != 2 || spaces[1].Dim != 8 {
-		t.Errorf("spaces: %+v", spaces)
-	}
-	for name, n := range map[string]int{fingerprint: dim, "model-b": 8} {
-		if hits := must(db.Semantic(ctx, name, unit("q", n), document.Filter{}, 10))(t); len(hits) != 2 {
-			t.Errorf("%s: %d hits", name, len(hits))
-		}
-	}
 }
 
 func TestBytesOfPathsAreKept(t *testing.T) {
@@ -438,8 +405,8 @@ func TestLedgerHoldsUnderRandomSteps(t *testing.T) {
 			err = db.Retry(ctx, k.ID)
 		case op == 6:
 			embed(t, db, k.ID)
-		case op == 7 && r.IntN(10) == 0:
-			_, err = db.Requeue(ctx, fingerprint)
+		case op == 7 && r.IntN(4) == 0:
+			err = switchSomehow(t, db, r)
 		default:
 			text := random()
 			text.File = k.File
@@ -447,6 +414,7 @@ func TestLedgerHoldsUnderRandomSteps(t *testing.T) {
 		}
 		check(t, err)
 		balanced(t, db, step)
+		tallied(t, db, step)
 	}
 	if n := count(t, db, "SELECT count(*) FROM chunks c LEFT JOIN documents d ON d.id = c.document_id WHERE d.id IS NULL"); n != 0 {
 		t.Errorf("%d chunks without a document", n)
@@ -489,7 +457,7 @@ func TestReadersDoNotWait(t *testing.T) {
 	if got := found(t, db, "예산"); !slices.Equal(got, []string{"a.md"}) {
 		t.Errorf("while a write is under way 예산 finds %v", got)
 	}
-	if n := len(must(db.Semantic(ctx, fingerprint, unit("q", dim), document.Filter{}, 9))(t)); n != 1 {
+	if n := len(must(db.Semantic(ctx, fingerprint, unit("q", dim), document.Filter{}, 9))(t).Hits); n != 1 {
 		t.Errorf("%d vectors while a write is under way", n)
 	}
 	// A writer that gives up waiting leaves the queue.

@@ -224,7 +224,7 @@ func TestFilters(t *testing.T) {
 		if diff := cmp.Diff(c.want, paths(t, db, lexical.Hits)); diff != "" {
 			t.Errorf("%s, by word:\n%s", name, diff)
 		}
-		semantic := must(db.Semantic(ctx, fingerprint, unit("q", dim), c.filter, 10))(t)
+		semantic := must(db.Semantic(ctx, fingerprint, unit("q", dim), c.filter, 10))(t).Hits
 		if diff := cmp.Diff(c.want, paths(t, db, semantic)); diff != "" {
 			t.Errorf("%s, by meaning:\n%s", name, diff)
 		}
@@ -232,7 +232,7 @@ func TestFilters(t *testing.T) {
 		if len(c.want) == 1 {
 			for what, hits := range map[string][]document.Hit{
 				"word":    must(db.Lexical(ctx, document.LexicalQuery{Terms: terms("word"), Filter: c.filter, Limit: 1}))(t).Hits,
-				"meaning": must(db.Semantic(ctx, fingerprint, unit("q", dim), c.filter, 1))(t),
+				"meaning": must(db.Semantic(ctx, fingerprint, unit("q", dim), c.filter, 1))(t).Hits,
 			} {
 				if !slices.Equal(paths(t, db, hits), c.want) {
 					t.Errorf("%s, the best by %s: %v", name, what, paths(t, db, hits))
@@ -255,7 +255,7 @@ func TestSemanticIsExact(t *testing.T) {
 		}
 	}
 	query := unit("the question", dim)
-	hits := must(db.Semantic(ctx, fingerprint, query, document.Filter{}, 1000))(t)
+	hits := must(db.Semantic(ctx, fingerprint, query, document.Filter{}, 1000))(t).Hits
 	if len(hits) != 400 {
 		t.Fatalf("%d hits", len(hits))
 	}
@@ -267,17 +267,17 @@ func TestSemanticIsExact(t *testing.T) {
 			t.Errorf("hit %d is better than the one before it", i)
 		}
 	}
-	if diff := cmp.Diff(hits[:7], must(db.Semantic(ctx, fingerprint, query, document.Filter{}, 7))(t)); diff != "" {
+	if diff := cmp.Diff(hits[:7], must(db.Semantic(ctx, fingerprint, query, document.Filter{}, 7))(t).Hits); diff != "" {
 		t.Errorf("the best seven:\n%s", diff)
 	}
 	twice := slices.Clone(query)
 	for i := range twice {
 		twice[i] *= 2
 	}
-	if got := must(db.Semantic(ctx, fingerprint, twice, document.Filter{}, 1))(t)[0].Score; math.Abs(got-hits[0].Score) > 1e-6 {
+	if got := must(db.Semantic(ctx, fingerprint, twice, document.Filter{}, 1))(t).Hits[0].Score; math.Abs(got-hits[0].Score) > 1e-6 {
 		t.Errorf("a longer query changes the cosine from %g to %g", hits[0].Score, got)
 	}
-	if hits := must(db.Semantic(ctx, "unknown", query, document.Filter{}, 5))(t); len(hits) != 0 {
+	if hits := must(db.Semantic(ctx, "unknown", query, document.Filter{}, 5))(t).Hits; len(hits) != 0 {
 		t.Errorf("unknown fingerprint: %v", hits)
 	}
 	for what, q := range map[string][]float32{"dimension": query[:5], "zero": make([]float32, dim)} {

@@ -15,31 +15,32 @@ import (
 // Semantic finds the passages whose vectors are nearest to query, among those
 // that pass the filter and have a vector of the fingerprint. Every vector is
 // compared: the order is exact but for the half precision of what is stored.
-// An unknown fingerprint has no hits.
-func (db *DB) Semantic(ctx context.Context, fingerprint string, query []float32, filter document.Filter, limit int) ([]document.Hit, error) {
+// No other vector is, so an unknown fingerprint has no hits.
+func (db *DB) Semantic(ctx context.Context, fingerprint string, query []float32, filter document.Filter, limit int) (document.SemanticReply, error) {
+	var reply document.SemanticReply
 	if limit <= 0 {
-		return nil, fmt.Errorf("search vectors: limit %d is not positive", limit)
+		return reply, fmt.Errorf("search vectors: limit %d is not positive", limit)
 	}
 	unit := slices.Clone(query)
 	if err := vector.Normalize(unit); err != nil {
-		return nil, fmt.Errorf("search vectors: %w", err)
+		return reply, fmt.Errorf("search vectors: %w", err)
 	}
 	blob := make([]byte, 0, 4*len(unit))
 	for _, x := range unit {
 		blob = binary.LittleEndian.AppendUint32(blob, math.Float32bits(x))
 	}
-	var hits []document.Hit
 	err := db.view(ctx, func(tx *tx) error {
-		base, dim, err := tx.space(fingerprint)
-		if err != nil || base == 0 {
+		g, err := tx.generation(fingerprint)
+		reply.Generation = g.Generation
+		if err != nil || g.id == 0 {
 			return err
 		}
-		if dim != len(query) {
-			return fmt.Errorf("query has dimension %d, vectors of %s have %d", len(query), fingerprint, dim)
+		if g.Dim != len(query) {
+			return fmt.Errorf("query has dimension %d, vectors of %s have %d", len(query), fingerprint, g.Dim)
 		}
 		// CROSS JOIN fixes the order of the loops: along the texts, and so along
 		// the vectors, or from the documents that pass the filter.
-		from, args := "chunks c INDEXED BY chunks_of_text", []any{blob, base}
+		from, args := "chunks c INDEXED BY chunks_of_text", []any{blob, g.base()}
 		condition, more := where(filter)
 		if condition != "" {
 			from = `folders f CROSS JOIN documents d ON d.folder_id = f.id
@@ -49,14 +50,14 @@ func (db *DB) Semantic(ctx context.Context, fingerprint string, query []float32,
 		return tx.each(func(r *sql.Rows) error {
 			var h document.Hit
 			err := r.Scan(&h.Chunk, &h.Document, &h.Score)
-			hits = append(hits, h)
+			reply.Hits = append(reply.Hits, h)
 			return err
 		}, `SELECT c.id, c.document_id, ondol_dot(v.embedding, ?) AS score FROM `+from+`
 			CROSS JOIN vectors v ON v.id = ? + c.text_id `+condition+` ORDER BY score DESC, c.id LIMIT ?`,
 			append(append(args, more...), limit)...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("search vectors: %w", err)
+		return document.SemanticReply{}, fmt.Errorf("search vectors: %w", err)
 	}
-	return hits, nil
+	return reply, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/vector"
@@ -22,7 +21,7 @@ const textBits = 40
 func (db *DB) MissingVectors(ctx context.Context, id document.ID, fingerprint string) ([]document.Chunk, error) {
 	var all []document.Chunk
 	err := db.view(ctx, func(tx *tx) error {
-		base, _, err := tx.space(fingerprint)
+		g, err := tx.generation(fingerprint)
 		if err != nil {
 			return err
 		}
@@ -36,10 +35,34 @@ func (db *DB) MissingVectors(ctx context.Context, id document.ID, fingerprint st
 			}
 			return err
 		}, "SELECT "+chunkColumns+`, c.text_id FROM chunks c WHERE c.document_id = ?
-			AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + c.text_id) ORDER BY c.ordinal`, id, base)
+			AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + c.text_id) ORDER BY c.ordinal`, id, g.base())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list missing vectors of document %d: %w", id, err)
+	}
+	return all, nil
+}
+
+// Backlog lists texts without a vector of the fingerprint, in order, from the
+// number after on; of those that a chunk holds only.
+func (db *DB) Backlog(ctx context.Context, fingerprint string, after int64, limit int) ([]document.Lacking, error) {
+	var all []document.Lacking
+	err := db.view(ctx, func(tx *tx) error {
+		g, err := tx.generation(fingerprint)
+		if err != nil {
+			return err
+		}
+		return tx.each(func(r *sql.Rows) error {
+			var text int64
+			c, err := scanChunk(r, &text)
+			all = append(all, document.Lacking{Text: text, Chunk: c})
+			return err
+		}, "SELECT "+chunkColumns+`, t.id FROM texts t CROSS JOIN chunks c ON c.id = (SELECT id FROM chunks WHERE text_id = t.id LIMIT 1)
+			WHERE t.id > ? AND t.orphaned IS NULL AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + t.id)
+			ORDER BY t.id LIMIT ?`, after, g.base(), limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list texts without a vector: %w", err)
 	}
 	return all, nil
 }
@@ -76,16 +99,10 @@ func (db *DB) Chunks(ctx context.Context, id document.ID) ([]document.Chunk, err
 func (db *DB) SaveVectors(ctx context.Context, id document.ID, fingerprint string, dim int, vectors map[document.Hash][]float32) (document.State, error) {
 	var state document.State
 	err := db.update(ctx, func(tx *tx) error {
-		base, err := tx.openSpace(fingerprint, dim)
-		if err != nil {
+		if err := tx.saveVectors(fingerprint, dim, vectors); err != nil {
 			return err
 		}
-		// In order, so that the same call does the same work.
-		for _, hash := range slices.Sorted(maps.Keys(vectors)) {
-			if err := tx.saveVector(base, dim, hash, vectors[hash]); err != nil {
-				return err
-			}
-		}
+		var err error
 		state, err = tx.settle(id, fingerprint)
 		return err
 	})
@@ -95,51 +112,56 @@ func (db *DB) SaveVectors(ctx context.Context, id document.ID, fingerprint strin
 	return state, nil
 }
 
-func (t *tx) saveVector(base int64, dim int, hash document.Hash, v []float32) error {
-	if len(v) != dim {
-		return fmt.Errorf("vector of %s has dimension %d, not %d", hash, len(v), dim)
-	}
-	raw, err := hex.DecodeString(string(hash))
+// AddVectors is SaveVectors for a generation that is not in service: the state
+// of no document hangs on it.
+func (db *DB) AddVectors(ctx context.Context, fingerprint string, dim int, vectors map[document.Hash][]float32) error {
+	err := db.update(ctx, func(tx *tx) error { return tx.saveVectors(fingerprint, dim, vectors) })
 	if err != nil {
-		return fmt.Errorf("decode hash: %w", err)
+		return fmt.Errorf("add vectors: %w", err)
 	}
-	return t.exec("INSERT INTO vectors (id, embedding) SELECT ? + id, ? FROM texts WHERE hash = ? ON CONFLICT (id) DO UPDATE SET embedding = excluded.embedding",
-		base, vector.EncodeF16(v), raw)
+	return nil
 }
 
-// space returns what is added to a text's id to name its vector, and the
-// dimension. A fingerprint that has no vectors gives a base that meets none.
-func (t *tx) space(fingerprint string) (base int64, dim int, err error) {
-	var id int64
-	err = t.one("SELECT id, dim FROM fingerprints WHERE name = ?", []any{fingerprint}, &id, &dim)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, 0, nil // ids of fingerprints begin at 1, so no vector lies below 2^40
+func (t *tx) saveVectors(fingerprint string, dim int, vectors map[document.Hash][]float32) error {
+	g, err := t.generation(fingerprint)
+	if err == nil && (g.id == 0 || g.Dim != dim) { // nobody said so far that there are such vectors, or they have another dimension
+		g, err = t.open(document.Maker{Fingerprint: fingerprint, Dim: dim})
 	}
-	return id << textBits, dim, err
-}
-
-// openSpace is space, and makes a new one.
-func (t *tx) openSpace(fingerprint string, dim int) (base int64, err error) {
-	if fingerprint == "" || dim <= 0 {
-		return 0, fmt.Errorf("fingerprint %q with dimension %d names no vectors", fingerprint, dim)
-	}
-	base, have, err := t.space(fingerprint)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if base != 0 {
-		if have != dim {
-			return 0, fmt.Errorf("fingerprint %s has dimension %d, not %d", fingerprint, have, dim)
+	// In the order of their texts, which fills pages: in that of their hashes
+	// they take a sixth more.
+	texts := make(map[int64]document.Hash, len(vectors))
+	for hash, v := range vectors {
+		if len(v) != dim {
+			return fmt.Errorf("vector of %s has dimension %d, not %d", hash, len(v), dim)
 		}
-		return base, nil
+		raw, err := hex.DecodeString(string(hash))
+		if err != nil {
+			return fmt.Errorf("decode hash: %w", err)
+		}
+		var id int64
+		switch err := t.one("SELECT id FROM texts WHERE hash = ?", []any{raw}, &id); {
+		case err == nil:
+			texts[id] = hash
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
 	}
-	var id int64
-	err = t.one("INSERT INTO fingerprints (name, dim, created) VALUES (?, ?, ?) RETURNING id", []any{fingerprint, dim, t.now}, &id)
-	return id << textBits, err
+	for _, id := range slices.Sorted(maps.Keys(texts)) {
+		if err := t.exec("INSERT INTO vectors (id, embedding) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET embedding = excluded.embedding",
+			g.base()+id, vector.EncodeF16(vectors[texts[id]])); err != nil {
+			return fmt.Errorf("insert vector: %w", err)
+		}
+	}
+	return nil
 }
 
 // settle makes an embedding or failed document indexed when all its vectors
-// of the fingerprint are there, and returns the state it has then.
+// of the fingerprint are there, and returns the state it has then. While a
+// generation is being built that is no news: documents by the thousand are
+// what they were before, and the generation tells of its own end.
 func (t *tx) settle(id document.ID, fingerprint string) (document.State, error) {
 	var state document.State
 	if err := t.one("SELECT state FROM documents WHERE id = ?", []any{id}, &state); err != nil {
@@ -151,13 +173,13 @@ func (t *tx) settle(id document.ID, fingerprint string) (document.State, error) 
 	if state != document.Embedding && state != document.Failed {
 		return state, nil
 	}
-	base, _, err := t.space(fingerprint)
+	g, err := t.generation(fingerprint)
 	if err != nil {
 		return "", err
 	}
 	var missing int64
 	if err := t.one(`SELECT count(*) FROM chunks c WHERE c.document_id = ?
-		AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + c.text_id)`, []any{id, base}, &missing); err != nil {
+		AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + c.text_id)`, []any{id, g.base()}, &missing); err != nil {
 		return "", err
 	}
 	var chunks int64
@@ -171,30 +193,10 @@ func (t *tx) settle(id document.ID, fingerprint string) (document.State, error) 
 		WHERE id = ?`, t.now, id); err != nil {
 		return "", err
 	}
-	return document.Indexed, t.tellDocument(KindDocumentIndexed, id)
-}
-
-// Requeue makes every indexed document that lacks a vector of the fingerprint
-// embedding again, and returns how many those are.
-func (db *DB) Requeue(ctx context.Context, fingerprint string) (n int64, err error) {
-	err = db.update(ctx, func(tx *tx) error {
-		base, _, err := tx.space(fingerprint)
-		if err != nil {
-			return err
-		}
-		r, err := tx.ExecContext(ctx, `UPDATE documents SET state = 'embedding', due = ? WHERE state = 'indexed' AND EXISTS (
-			SELECT 1 FROM chunks c WHERE c.document_id = documents.id
-			AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = ? + c.text_id))`, tx.now, base)
-		if err != nil {
-			return err
-		}
-		n, err = r.RowsAffected()
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("requeue documents: %w", err)
+	if g.State == document.Building {
+		return document.Indexed, nil
 	}
-	return n, nil
+	return document.Indexed, t.tellDocument(KindDocumentIndexed, id)
 }
 
 // collectOrphaned removes the texts that condition selects among the orphaned, with their vectors.
@@ -204,7 +206,7 @@ func (t *tx) collectOrphaned(condition string, args ...any) error {
 		return err
 	}
 	for _, text := range texts {
-		if err := t.exec("DELETE FROM vectors WHERE id IN (SELECT (id << ?) + ? FROM fingerprints)", textBits, text); err != nil {
+		if err := t.exec("DELETE FROM vectors WHERE id IN (SELECT (id << ?) + ? FROM generations)", textBits, text); err != nil {
 			return fmt.Errorf("delete vectors: %w", err)
 		}
 		if err := t.exec("DELETE FROM texts WHERE id = ?", text); err != nil {
@@ -212,24 +214,4 @@ func (t *tx) collectOrphaned(condition string, args ...any) error {
 		}
 	}
 	return nil
-}
-
-// Spaces lists the fingerprints that have vectors, oldest first.
-func (db *DB) Spaces(ctx context.Context) ([]document.Space, error) {
-	var all []document.Space
-	err := db.view(ctx, func(tx *tx) error {
-		return tx.each(func(r *sql.Rows) error {
-			var s document.Space
-			var created int64
-			err := r.Scan(&s.Fingerprint, &s.Dim, &created, &s.Vectors)
-			s.Created = time.Unix(0, created).UTC()
-			all = append(all, s)
-			return err
-		}, `SELECT name, dim, created, (SELECT count(*) FROM vectors v WHERE v.id >= f.id << ?1 AND v.id < (f.id + 1) << ?1)
-			FROM fingerprints f ORDER BY id`, textBits)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list fingerprints: %w", err)
-	}
-	return all, nil
 }

@@ -33,7 +33,7 @@ type side struct {
 
 func measureLatency(ctx context.Context, o options, dir string, r *report) error {
 	tiny := filepath.Join(dir, "tiny.gguf")
-	if err := qwen3.Write(tiny, qwen3.Shape{Blocks: 2, Width: 2560, Heads: 1, FeedForward: 64, Seed: 1}); err != nil {
+	if err := qwen3.Write(tiny, qwen3.Shape{Blocks: 2, Width: 2560, Heads: 1, KVHeads: 1, HeadWidth: 64, FeedForward: 64, Vocabulary: 257, Seed: 1}); err != nil {
 		return err
 	}
 	for _, s := range []subject{

@@ -30,7 +30,7 @@ const slowDim = 2560
 
 func measureLoad(ctx context.Context, o options, dir string, r *report) error {
 	model := filepath.Join(dir, "slow.gguf")
-	if err := qwen3.Write(model, qwen3.Shape{Blocks: 8, Width: slowDim, Heads: 1, FeedForward: 64, Seed: 1}); err != nil {
+	if err := qwen3.Write(model, qwen3.Shape{Blocks: 8, Width: slowDim, Heads: 1, KVHeads: 1, HeadWidth: 64, FeedForward: 64, Vocabulary: 257, Seed: 1}); err != nil {
 		return err
 	}
 	a, err := startApp(ctx, o, filepath.Join(dir, "load"), model, "small", nil)

@@ -14,34 +14,35 @@ import (
 	"github.com/ondol-app/ondol/build/tools/gguf"
 )
 
-// headWidth is the width of an attention head.
-const headWidth = 64
-
-// Shape says how large the model is. Speed falls with Blocks × (Width × (FeedForward + Heads × 64)).
+// Shape says how large the model is. Speed falls with Blocks × (Width × (FeedForward + Heads × HeadWidth)).
+// The figures named are those of Qwen3-Embedding-4B.
 type Shape struct {
-	Blocks      int    // transformer blocks; Qwen3-Embedding-4B has 36
-	Width       int    // embedding dimension, which is the dimension of the vectors; Qwen3-Embedding-4B has 2560
-	Heads       int    // query heads of 64; keys and values have one
-	FeedForward int    // width of the feed-forward part
+	Blocks      int    // transformer blocks; 36
+	Width       int    // embedding dimension, which is the dimension of the vectors; 2560
+	Heads       int    // query heads; 32
+	KVHeads     int    // heads of keys and values; 8
+	HeadWidth   int    // width of a head; 128
+	FeedForward int    // width of the feed-forward part; 9728
+	Vocabulary  int    // tokens, at least the 257 that mean something; 151669
 	Seed        uint64 // of the random weights
 }
 
 // Default has the blocks and the dimension of Qwen3-Embedding-4B and is narrow everywhere else: 83 MB.
 func Default() Shape {
-	return Shape{Blocks: 36, Width: 2560, Heads: 1, FeedForward: 64, Seed: 1}
+	return Shape{Blocks: 36, Width: 2560, Heads: 1, KVHeads: 1, HeadWidth: 64, FeedForward: 64, Vocabulary: bytesAndEnd, Seed: 1}
 }
 
 // Write makes the model file at path.
 func Write(path string, s Shape) error {
-	if s.Blocks < 1 || s.Width < 1 || s.Heads < 1 || s.FeedForward < 1 {
-		return fmt.Errorf("write qwen3 model: every size must be at least 1, got %+v", s)
+	if min(s.Blocks, s.Width, s.Heads, s.KVHeads, s.HeadWidth, s.FeedForward) < 1 || s.Vocabulary < bytesAndEnd {
+		return fmt.Errorf("write qwen3 model: every size must be at least 1 and the vocabulary %d, got %+v", bytesAndEnd, s)
 	}
 	return gguf.Write(path, s.header(), s.tensors())
 }
 
 func (s Shape) header() []gguf.KV {
-	tokens, kinds := vocabulary()
-	end := uint32(len(tokens) - 1)
+	tokens, kinds := vocabulary(s.Vocabulary)
+	const end = uint32(bytesAndEnd - 1)
 	return []gguf.KV{
 		{Key: "general.architecture", Value: "qwen3"},
 		{Key: "general.name", Value: "Qwen3-shaped fixture"},
@@ -51,9 +52,9 @@ func (s Shape) header() []gguf.KV {
 		{Key: "qwen3.embedding_length", Value: uint32(s.Width)},
 		{Key: "qwen3.feed_forward_length", Value: uint32(s.FeedForward)},
 		{Key: "qwen3.attention.head_count", Value: uint32(s.Heads)},
-		{Key: "qwen3.attention.head_count_kv", Value: uint32(1)},
-		{Key: "qwen3.attention.key_length", Value: uint32(headWidth)},
-		{Key: "qwen3.attention.value_length", Value: uint32(headWidth)},
+		{Key: "qwen3.attention.head_count_kv", Value: uint32(s.KVHeads)},
+		{Key: "qwen3.attention.key_length", Value: uint32(s.HeadWidth)},
+		{Key: "qwen3.attention.value_length", Value: uint32(s.HeadWidth)},
 		{Key: "qwen3.attention.layer_norm_rms_epsilon", Value: float32(1e-6)},
 		{Key: "qwen3.rope.freq_base", Value: float32(1e6)},
 		{Key: "qwen3.pooling_type", Value: uint32(3)}, // last token
@@ -91,21 +92,20 @@ func (s Shape) tensors() []gguf.Tensor {
 			}
 		}}
 	}
-	tokens, _ := vocabulary()
 	all := []gguf.Tensor{
-		random("token_embd.weight", s.Width, len(tokens)),
+		random("token_embd.weight", s.Width, s.Vocabulary),
 		ones("output_norm.weight", s.Width),
 	}
 	for i := range s.Blocks {
 		block := fmt.Sprintf("blk.%d.", i)
 		all = append(all,
 			ones(block+"attn_norm.weight", s.Width),
-			random(block+"attn_q.weight", s.Width, s.Heads*headWidth),
-			random(block+"attn_k.weight", s.Width, headWidth),
-			random(block+"attn_v.weight", s.Width, headWidth),
-			random(block+"attn_output.weight", s.Heads*headWidth, s.Width),
-			ones(block+"attn_q_norm.weight", headWidth),
-			ones(block+"attn_k_norm.weight", headWidth),
+			random(block+"attn_q.weight", s.Width, s.Heads*s.HeadWidth),
+			random(block+"attn_k.weight", s.Width, s.KVHeads*s.HeadWidth),
+			random(block+"attn_v.weight", s.Width, s.KVHeads*s.HeadWidth),
+			random(block+"attn_output.weight", s.Heads*s.HeadWidth, s.Width),
+			ones(block+"attn_q_norm.weight", s.HeadWidth),
+			ones(block+"attn_k_norm.weight", s.HeadWidth),
 			ones(block+"ffn_norm.weight", s.Width),
 			random(block+"ffn_gate.weight", s.Width, s.FeedForward),
 			random(block+"ffn_up.weight", s.Width, s.FeedForward),
@@ -121,9 +121,12 @@ const (
 	tokenControl = 3
 )
 
+// bytesAndEnd is the size of the vocabulary that means something.
+const bytesAndEnd = 257
+
 // vocabulary is GPT-2's alphabet of bytes (printable Latin-1 stands for itself, the others for U+0100 and up, in
-// order) and the end-of-text token.
-func vocabulary() (tokens []string, kinds []int32) {
+// order), the end-of-text token, and as many more that no text is made of.
+func vocabulary(size int) (tokens []string, kinds []int32) {
 	next := rune(0x100)
 	for b := rune(0); b < 256; b++ {
 		if b >= '!' && b <= '~' || b >= '¡' && b <= '¬' || b >= '®' {
@@ -134,6 +137,9 @@ func vocabulary() (tokens []string, kinds []int32) {
 		}
 	}
 	tokens = append(tokens, "<|endoftext|>")
+	for i := len(tokens); i < size; i++ {
+		tokens = append(tokens, fmt.Sprintf("<|unused_%d|>", i))
+	}
 	kinds = []int32(nil)
 	for _, t := range tokens {
 		kind := int32(tokenNormal)

@@ -23,7 +23,7 @@ func write(t *testing.T, s qwen3.Shape) []byte {
 }
 
 func TestTheSeedDecidesTheBytes(t *testing.T) {
-	small := qwen3.Shape{Blocks: 2, Width: 64, Heads: 1, FeedForward: 32, Seed: 1}
+	small := qwen3.Shape{Blocks: 2, Width: 64, Heads: 1, KVHeads: 1, HeadWidth: 64, FeedForward: 32, Vocabulary: 257, Seed: 1}
 	other := small
 	other.Seed = 2
 	first := write(t, small)
@@ -37,7 +37,7 @@ func TestTheSeedDecidesTheBytes(t *testing.T) {
 
 // A byte-level tokenizer finds no way around a byte without a token: all 256 must be there, once.
 func TestEveryByteHasAToken(t *testing.T) {
-	data := write(t, qwen3.Shape{Blocks: 1, Width: 32, Heads: 1, FeedForward: 32})
+	data := write(t, qwen3.Shape{Blocks: 1, Width: 32, Heads: 1, KVHeads: 1, HeadWidth: 64, FeedForward: 32, Vocabulary: 257})
 	for _, token := range []string{"!", "~", "Ā" /* byte 0 */, "Ġ" /* space */, "ÿ", "<|endoftext|>"} {
 		entry := append([]byte{byte(len(token)), 0, 0, 0, 0, 0, 0, 0}, token...)
 		if n := bytes.Count(data, entry); n != 1 {

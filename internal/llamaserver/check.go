@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/process"
 	"github.com/ondol-app/ondol/internal/vector"
@@ -29,6 +30,15 @@ func modelName(path string) string {
 		return ""
 	}
 	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+}
+
+// calledBy is what the model at path is called: where its file has no name of
+// its own, as among Ollama's blobs, what its header says.
+func calledBy(path string, h *gguf.Header) string {
+	if title := h.Text("general.name"); title != "" && filepath.Ext(path) != ".gguf" {
+		return strings.Join(strings.Fields(title), "-")
+	}
+	return modelName(path)
 }
 
 // check sends the probe and learns what the engine can do.
@@ -66,15 +76,27 @@ func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, 
 
 // maxTokens is the longest input: what a slot holds, what the model was made
 // for, and one physical batch where the input cannot be computed in pieces.
-func maxTokens(h header, flags []string, perSlot, ubatch int) int {
+func maxTokens(h *gguf.Header, flags []string, perSlot, ubatch int) int {
 	limit := perSlot
-	if h.context > 0 {
-		limit = min(limit, h.context)
+	if context := h.Of("context_length", 0); context > 0 {
+		limit = min(limit, context)
 	}
-	if !h.splits(flags) {
+	if !splits(h, flags) {
 		limit = min(limit, ubatch)
 	}
 	return limit
+}
+
+// splits reports whether an input longer than one physical batch can be
+// computed in pieces: llama-server does so only where a cache carries over
+// what came before and the last token speaks for all. flags may override the
+// file's pooling.
+func splits(h *gguf.Header, flags []string) bool {
+	last := h.Pooling() == gguf.PoolingLast
+	if pooling, set := flagValue(flags, "--pooling"); set {
+		last = pooling == gguf.PoolingLast.String()
+	}
+	return last && !h.Encoder()
 }
 
 // probeProblem tells why a check failed: an invalid vector, an engine that

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/process"
 )
@@ -49,6 +50,7 @@ type facts struct {
 	flags           []string
 	pid             int
 	model           Model
+	memory          *Memory // nil = not checked
 	fingerprint     string
 	probe           Probe
 	instance        *Instance     // nil unless this engine was found good and runs
@@ -58,7 +60,7 @@ type facts struct {
 // plan is everything a start needs.
 type plan struct {
 	binary executable
-	header header
+	header *gguf.Header
 	key    string
 	args   []string
 	name   string // of the model
@@ -141,12 +143,14 @@ func (e *engine) prepare(ctx context.Context) (*plan, *Problem) {
 	if model == "" {
 		return nil, problem(CodeModelMissing, "no model is set; set engine.model (ONDOL_MODEL) to a GGUF file of an embedding model")
 	}
-	head, err := readHeader(model)
+	head, err := gguf.Read(model)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, problem(CodeModelMissing, "the model %s is not there; set engine.model (ONDOL_MODEL) to a GGUF file", model)
 	case err != nil:
 		return nil, problem(CodeModelInvalid, "the model %s cannot be read: %v; download it again or choose another", model, err)
+	case head.Size < head.Need:
+		return nil, problem(CodeModelInvalid, "the model %s is cut off: %d of %d bytes are there; download it again or choose another", model, head.Size, head.Need)
 	}
 	if err := accepts(e.config.Profile.Role, head); err != nil {
 		return nil, problem(CodeModelInvalid, "the model %s cannot serve this role: %v", model, err)
@@ -154,6 +158,9 @@ func (e *engine) prepare(ctx context.Context) (*plan, *Problem) {
 	b, err := e.inspector.inspect(ctx, path)
 	if err != nil {
 		return nil, problem(CodeBinaryUnusable, "%v", err)
+	}
+	if p := e.checkMemory(b.version); p != nil {
+		return nil, p
 	}
 	files := runFiles{e.config.RunDir}
 	key, p := files.prepare()
@@ -163,11 +170,11 @@ func (e *engine) prepare(ctx context.Context) (*plan, *Problem) {
 	if !b.knows["--api-key-file"] {
 		return nil, problem(CodeFlagsRejected, "llama-server %s knows no --api-key-file, so its key would be seen by others; install a newer one", b.version)
 	}
-	name := modelName(model)
+	name := calledBy(model, head)
 	args := b.arguments(e.config.Profile.Flags, model, name, files.socket(), files.key())
 	e.emit(update{kind: eventNone, learn: func(f *facts) {
 		f.binary, f.version, f.flags = path, b.version, args
-		f.model = Model{Path: model, Name: name, Architecture: head.architecture}
+		f.model = Model{Path: model, Name: name, Architecture: head.Architecture()}
 		f.fingerprint, f.probe = "", Probe{}
 	}})
 	return &plan{binary: b, header: head, key: key, args: args, name: name}, nil

@@ -152,7 +152,7 @@ func (o *owner) snapshot() *snapshot {
 	c := &snapshot{load: f.load, status: Status{
 		State: m.state, Cause: m.cause, Since: m.since, Generation: m.generation, Restarts: m.count, LastError: m.lastError,
 		PID: f.pid, Binary: f.binary, Version: f.version, Profile: o.server.config.Profile.Name, Flags: f.flags,
-		Model: f.model, Fingerprint: f.fingerprint, Probe: f.probe,
+		Model: f.model, Memory: f.memory, Fingerprint: f.fingerprint, Probe: f.probe,
 	}}
 	if c.status.Flags == nil {
 		c.status.Flags = o.server.config.Profile.Flags

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ondol-app/ondol/internal/enginetest"
+	"github.com/ondol-app/ondol/internal/gguf"
 )
 
 func TestProfilesAreTheContracts(t *testing.T) {
@@ -100,56 +101,35 @@ func TestInspectTheRealProgram(t *testing.T) {
 	}
 }
 
-func TestReadHeader(t *testing.T) {
+func TestSplits(t *testing.T) {
 	for _, test := range []struct {
-		path string
-		want header
-		// splits with the flags of the profile it is run with
-		flags  string
-		splits bool
+		path, flags string
+		want        bool
 	}{
-		{enginetest.StarterModel(t), header{architecture: "bert", dim: 128, context: 8192, pooling: 2, causal: false}, "", false},
-		{enginetest.Qwen3Shaped(t), header{architecture: "qwen3", dim: 2560, context: 40960, pooling: poolingLast, causal: true}, "", true},
-		{enginetest.Qwen3Shaped(t), header{architecture: "qwen3", dim: 2560, context: 40960, pooling: poolingLast, causal: true}, "--pooling mean", false},
+		{enginetest.StarterModel(t), "", false},
+		{enginetest.StarterModel(t), "--pooling last", false},
+		{enginetest.Qwen3Shaped(t), "", true},
+		{enginetest.Qwen3Shaped(t), "--pooling mean", false},
 	} {
-		got, err := readHeader(test.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(header{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.path, diff)
-		}
-		if got := got.splits(strings.Fields(test.flags)); got != test.splits {
+		if got := splits(readModel(t, test.path), strings.Fields(test.flags)); got != test.want {
 			t.Errorf("%s with %q splits = %v", test.path, test.flags, got)
 		}
 	}
 }
 
-func TestReadHeaderOfRubbish(t *testing.T) {
-	raw, err := os.ReadFile(enginetest.StarterModel(t))
+func readModel(t *testing.T, path string) *gguf.Header {
+	t.Helper()
+	h, err := gguf.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	huge := append([]byte{}, raw[:64]...)
-	for i := 16; i < 24; i++ {
-		huge[i] = 0xff // the number of keys
-	}
-	for name, content := range map[string][]byte{"empty": nil, "text": []byte("hello, I am a model"), "cut": raw[:300], "huge": huge} {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readHeader(path); err == nil {
-			t.Errorf("%s passes for a model", name)
-		}
-	}
+	return h
 }
 
 func TestMaxTokens(t *testing.T) {
-	qwen := header{architecture: "qwen3", context: 40960, pooling: poolingLast, causal: true}
-	bert := header{architecture: "bert", context: 8192, pooling: 2}
+	qwen, bert := readModel(t, enginetest.Qwen3Shaped(t)), readModel(t, enginetest.StarterModel(t))
 	for _, test := range []struct {
-		h               header
+		h               *gguf.Header
 		perSlot, ubatch int
 		want            int
 	}{
@@ -159,7 +139,16 @@ func TestMaxTokens(t *testing.T) {
 		{bert, 4096, 8192, 4096},
 	} {
 		if got := maxTokens(test.h, nil, test.perSlot, test.ubatch); got != test.want {
-			t.Errorf("%s, %d a slot, batch %d: %d tokens, want %d", test.h.architecture, test.perSlot, test.ubatch, got, test.want)
+			t.Errorf("%s, %d a slot, batch %d: %d tokens, want %d", test.h.Architecture(), test.perSlot, test.ubatch, got, test.want)
+		}
+	}
+}
+
+func TestCalledBy(t *testing.T) {
+	h := readModel(t, enginetest.Qwen3Shaped(t))
+	for path, want := range map[string]string{"/m/one.gguf": "one", "/blobs/sha256-0f": "Qwen3-shaped-fixture"} {
+		if got := calledBy(path, h); got != want {
+			t.Errorf("%s is called %s, want %s", path, got, want)
 		}
 	}
 }

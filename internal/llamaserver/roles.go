@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
@@ -30,8 +31,8 @@ func RoleProfile(role upstream.Role) (Profile, error) {
 
 // accepts refuses a model by its header where the probe might be passed by
 // luck: llama-server takes the first component of any vector for a score.
-func accepts(r upstream.Role, h header) error {
-	if r == upstream.RoleRerank && h.pooling != poolingRank {
+func accepts(r upstream.Role, h *gguf.Header) error {
+	if r == upstream.RoleRerank && h.Pooling() != gguf.PoolingRank {
 		return errors.New("it is no reranker (its pooling type is not rank); choose a GGUF converted as one, such as bge-reranker or Qwen3-Reranker")
 	}
 	return nil

@@ -28,6 +28,11 @@ type Config struct {
 	HashCache string   // file that remembers models' SHA-256; empty = hash at every start
 	Autostart bool     // start as soon as Run begins
 
+	// CheckMemory says before a start what an engine of this version (as it
+	// tells it) takes to run the model with the flags, and why that is too much.
+	// nil = any start is tried.
+	CheckMemory func(model string, flags []string, version string) (Memory, *Problem) `json:"-"`
+
 	LoadTimeout   time.Duration // from the process's start until ready; default 10 min
 	ProbeTimeout  time.Duration // for the probe; default 2 min
 	HealthEvery   time.Duration // between health checks while ready; default 15 s

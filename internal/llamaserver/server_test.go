@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/llamaserver/fakellama"
 	"github.com/ondol-app/ondol/internal/process"
@@ -261,6 +262,8 @@ func TestFailsAtOnce(t *testing.T) {
 		{"model missing", fakellama.Faults{}, func(c *llamaserver.Config) { c.Model += ".none" }, llamaserver.CodeModelMissing, 0, "engine.model"},
 		{"no model", fakellama.Faults{}, func(c *llamaserver.Config) { c.Model = "" }, llamaserver.CodeModelMissing, 0, "engine.model"},
 		{"model is no model", fakellama.Faults{}, func(c *llamaserver.Config) { c.Model = c.Binary }, llamaserver.CodeModelInvalid, 0, "not a GGUF file"},
+		{"model cut off", fakellama.Faults{}, func(c *llamaserver.Config) { c.Model = cutOff(t) }, llamaserver.CodeModelInvalid, 0, "is cut off"},
+		{"too little memory", fakellama.Faults{}, func(c *llamaserver.Config) { c.CheckMemory = tooLittle }, llamaserver.CodeMemory, 0, "8 of 4"},
 		{"program missing", fakellama.Faults{}, func(c *llamaserver.Config) { c.Binary += ".none" }, llamaserver.CodeBinaryMissing, 0, "engine.server"},
 		{"socket path too long", fakellama.Faults{}, func(c *llamaserver.Config) { c.RunDir += strings.Repeat("x", 100) }, llamaserver.CodeSocketTooLong, 0, "ONDOL_HOME"},
 	} {
@@ -277,6 +280,41 @@ func TestFailsAtOnce(t *testing.T) {
 				t.Errorf("%d starts, want %d", got, test.starts)
 			}
 		})
+	}
+}
+
+// cutOff is a model whose last byte is missing.
+func cutOff(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile(enginetest.StarterModel(t))
+	path := filepath.Join(t.TempDir(), "cut.gguf")
+	if err = errors.Join(err, os.WriteFile(path, raw[:len(raw)-32], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tooLittle is a CheckMemory that refuses.
+func tooLittle(model string, flags []string, version string) (llamaserver.Memory, *llamaserver.Problem) {
+	return llamaserver.Memory{Need: 8, Budget: 4}, &llamaserver.Problem{Code: llamaserver.CodeMemory, Remedy: llamaserver.RemedySmaller, Message: "8 of 4"}
+}
+
+// The figures are told whether it may start or not.
+func TestMemoryIsTold(t *testing.T) {
+	fake := fakellama.Install(t, fakellama.Faults{})
+	config := fakeConfig(t, fake)
+	var asked []string
+	config.CheckMemory = func(model string, flags []string, version string) (llamaserver.Memory, *llamaserver.Problem) {
+		asked = append([]string{model, version}, flags...)
+		return llamaserver.Memory{Need: 3, GPU: 2, Budget: 4}, nil
+	}
+	s := run(t, config)
+	status := await(t, s, "ready", in(llamaserver.Ready))
+	if status.Memory == nil || *status.Memory != (llamaserver.Memory{Need: 3, GPU: 2, Budget: 4}) {
+		t.Errorf("memory %+v", status.Memory)
+	}
+	if len(asked) != 5 || asked[0] != fake.Model || asked[1] == "" || asked[3] != "-ngl" {
+		t.Errorf("asked about %q", asked)
 	}
 }
 

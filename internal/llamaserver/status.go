@@ -48,6 +48,7 @@ const (
 	CodeModelInvalid   Code = "model_invalid"  // not a GGUF file
 	CodeFlagsRejected  Code = "flags_rejected" // this version does not know a flag
 	CodeRunDir         Code = "run_dir_unusable"
+	CodeMemory         Code = "memory_short" // it needs more memory than there is; Args: need, budget, gpu, working_set (bytes), profile, smaller
 	CodeSocketTooLong  Code = "socket_too_long"
 	CodeSocketTaken    Code = "socket_taken"   // somebody else listens there
 	CodeOtherInstance  Code = "other_instance" // the recorded engine belongs to a running app
@@ -70,6 +71,8 @@ const (
 	RemedyInstall   Remedy = "install_llama_server"
 	RemedyModel     Remedy = "choose_model"
 	RemedyFlags     Remedy = "check_flags"
+	RemedyProfile   Remedy = "choose_profile" // Args: smaller
+	RemedySmaller   Remedy = "choose_smaller_model"
 	RemedyHome      Remedy = "change_home"
 	RemedyQuitOther Remedy = "quit_other_instance"
 	RemedyLog       Remedy = "read_log"
@@ -88,16 +91,17 @@ var remedies = map[Code]Remedy{
 // permanent problems stay until a person changes something: no restart is tried.
 var permanent = map[Code]bool{
 	CodeBinaryMissing: true, CodeModelMissing: true, CodeModelInvalid: true, CodeFlagsRejected: true,
-	CodeRunDir: true, CodeSocketTooLong: true, CodeSocketTaken: true, CodeOtherInstance: true, CodeOrphan: true, CodeStuck: true,
+	CodeMemory: true, CodeRunDir: true, CodeSocketTooLong: true, CodeSocketTaken: true, CodeOtherInstance: true, CodeOrphan: true, CodeStuck: true,
 }
 
 // Problem is why the engine is not, or was not, usable.
 type Problem struct {
-	Code    Code      `json:"code"`
-	Message string    `json:"message"` // English, one line, names the remedy where there is one
-	Remedy  Remedy    `json:"remedy"`
-	Log     []string  `json:"log,omitempty"` // the engine's last lines, oldest first
-	At      time.Time `json:"at"`
+	Code    Code              `json:"code"`
+	Message string            `json:"message"` // English, one line, names the remedy where there is one
+	Remedy  Remedy            `json:"remedy"`
+	Args    map[string]string `json:"args,omitempty"` // placeholders of the sentences of code and remedy; may be nil
+	Log     []string          `json:"log,omitempty"`  // the engine's last lines, oldest first
+	At      time.Time         `json:"at"`
 }
 
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Message }
@@ -122,6 +126,15 @@ type Model struct {
 	SHA256       string `json:"sha256"`
 }
 
+// Memory is what the engine takes, estimated before it was started, and what
+// it may take, bytes.
+type Memory struct {
+	Need       int64 `json:"need"`
+	GPU        int64 `json:"gpu"` // of Need, what the GPU must reach
+	Budget     int64 `json:"budget"`
+	WorkingSet int64 `json:"working_set"` // of the GPU; 0 = not told apart
+}
+
 // Probe is the last embedding made to see whether the engine's vectors are valid.
 type Probe struct {
 	OK bool       `json:"ok"`
@@ -141,6 +154,7 @@ type Status struct {
 	Profile     string     `json:"profile"`
 	Flags       []string   `json:"flags"` // every argument it was started with
 	Model       Model      `json:"model"`
+	Memory      *Memory    `json:"memory,omitempty"`     // nil when it was not checked
 	Fingerprint string     `json:"fingerprint"`          // names the numbers it makes; once it was ready
 	LastError   *Problem   `json:"last_error,omitempty"` // stays after a recovery
 	RetryAt     *time.Time `json:"retry_at,omitempty"`   // only in state failed

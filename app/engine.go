@@ -10,12 +10,16 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // starterModel is the file name of the model that comes with the app.
 const starterModel = "ondol-starter-en.gguf"
+
+// starterProfile is the set of flags made for it.
+const starterProfile = "starter"
 
 // findModel says which model to run: the setting, else one that was put into
 // the data folder, else the one that came with the app, else that of a
@@ -56,7 +60,7 @@ func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, e
 	if name == "" {
 		name = "standard"
 		if isStarter(model) {
-			name = "starter"
+			name = starterProfile
 		}
 	}
 	profile, err := llamaserver.ProfileByName(name)
@@ -66,6 +70,9 @@ func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, e
 			names = append(names, p.Name)
 		}
 		return llamaserver.Profile{}, settings.NoChoice("engine.profile", name, names...)
+	}
+	if m, err := models.Inspect(model); err == nil { // else the engine says what is wrong with it
+		profile.Flags = m.FlagsFor(profile.Flags)
 	}
 	profile.Flags = append(slices.Clone(profile.Flags), engine.Flags...)
 	return profile, nil

@@ -37,7 +37,7 @@ type roleEngine interface {
 }
 
 // wireRole builds a role from its settings; nil when it is not served.
-func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, notify func(event.Event)) (*role, error) {
+func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, notify func(event.Event), check memoryChecker) (*role, error) {
 	chosen := *s.Roles.Of(name)
 	if chosen.Kind == settings.KindNone {
 		return nil, nil
@@ -48,7 +48,7 @@ func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, log
 	if chosen.Remote() {
 		r.engine, err = remoteRole(name, chosen, logger, notify)
 	} else {
-		r.engine, err = localRole(name, chosen, s.Engine.Server, paths, logger, notify)
+		r.engine, err = localRole(name, chosen, s.Engine.Server, paths, logger, notify, check)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("roles.%s: %w", name, err)
@@ -62,7 +62,7 @@ func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, log
 	return r, nil
 }
 
-func localRole(name upstream.Role, chosen settings.Role, server string, paths locations.Paths, logger *slog.Logger, notify func(event.Event)) (roleEngine, error) {
+func localRole(name upstream.Role, chosen settings.Role, server string, paths locations.Paths, logger *slog.Logger, notify func(event.Event), check memoryChecker) (roleEngine, error) {
 	profile, err := roleProfile(name, chosen)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func localRole(name upstream.Role, chosen settings.Role, server string, paths lo
 		Binary: server, Model: chosen.Model, Profile: profile,
 		RunDir: filepath.Join(paths.Run, name.String()), LogDir: filepath.Join(paths.Logs, name.String()),
 		HashCache: filepath.Join(paths.Cache, "model-hashes-"+name.String()+".json"),
-		Role:      name, Notify: notify,
+		Role:      name, Notify: notify, CheckMemory: check,
 		Autostart: true, Logger: logger.With("part", "engine"),
 	})
 	return localEngine{engine}, err

@@ -18,6 +18,7 @@ import (
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
@@ -28,6 +29,7 @@ import (
 // parts is the app put together, ready to run. Every part is built once, in
 // the order of the fields, and knows only what wire handed to it.
 type parts struct {
+	machine  models.Machine // zero when the system does not tell
 	logger   *slog.Logger
 	index    *sqlite.DB
 	recorder *journal.Recorder
@@ -72,6 +74,9 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
+	if p.machine, err = models.ThisMachine(); err != nil {
+		p.logger.Warn("starts are not checked for memory", "error", err)
+	}
 	model := findModel(s.Engine.Model, paths, executable)
 	profile, err := chooseProfile(s.Engine, model)
 	if err != nil {
@@ -87,7 +92,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}
 	p.recorder = journal.NewRecorder(p.index, p.logger.With("part", "journal"))
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
-		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify)
+		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify, p.memoryCheck(s, nil))
 		if err != nil {
 			return err
 		}
@@ -147,7 +152,8 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model str
 		Binary: s.Engine.Server, Model: model, Profile: profile,
 		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
 		Role: upstream.RoleEmbed, Notify: p.recorder.Notify,
-		Autostart: true, Logger: p.logger.With("part", "engine"),
+		CheckMemory: p.memoryCheck(s, smallerProfiles(s.Engine)),
+		Autostart:   true, Logger: p.logger.With("part", "engine"),
 	})
 	if err != nil {
 		return nil, err

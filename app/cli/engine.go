@@ -118,7 +118,7 @@ func (c *commands) showEngine(e llamaserver.Status) error {
 	}
 	if p := e.LastError; p != nil {
 		rows = append(rows, []cell{{text: say("engine.error"), style: dim}, {text: c.engineProblem(p), style: red}})
-		if remedy, ok := c.term.words.Lookup("remedy." + string(p.Remedy)); ok && e.State != llamaserver.Ready {
+		if remedy, ok := c.term.words.Lookup("remedy."+string(p.Remedy), pairsOf(p.Args)...); ok && e.State != llamaserver.Ready {
 			rows = append(rows, []cell{{}, {text: remedy}})
 		}
 	}
@@ -131,11 +131,11 @@ func (c *commands) showEngine(e llamaserver.Status) error {
 
 // engineProblem is a problem's sentence, and what the engine said of it.
 func (c *commands) engineProblem(p *llamaserver.Problem) string {
-	text, ok := c.term.words.Lookup("engine.problem." + string(p.Code))
+	text, ok := c.term.words.Lookup("engine.problem."+string(p.Code), pairsOf(p.Args)...)
 	if !ok {
 		return p.Message
 	}
-	if p.Message == "" {
+	if p.Message == "" || p.Args != nil { // the sentence has it all
 		return text
 	}
 	return text + " (" + p.Message + ")"

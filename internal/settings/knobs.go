@@ -47,6 +47,8 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Engine.Flags }},
 	{Key: "engine.longest_input", Default: 0, Unit: "tokens", Min: 0, Max: 1 << 20, Meaning: "longest input that is accepted; 0 means as long as the engine takes",
 		field: func(s *Settings) any { return &s.Engine.LongestInput }},
+	{Key: "engine.memory_check", Default: true, Meaning: "refuse to start an engine that needs more memory than the machine has; false tries, and the system may swap or end programs",
+		field: func(s *Settings) any { return &s.Engine.MemoryCheck }},
 
 	{Key: "admission.executing", Default: 2, Unit: "requests", Min: 1, Max: 64, Meaning: "requests the engine works on at once; at most its slots",
 		field: func(s *Settings) any { return &s.Admission.Executing }},

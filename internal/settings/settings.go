@@ -42,6 +42,7 @@ type Engine struct {
 	Profile      string   // name of the set of flags; empty = chosen from the model
 	Flags        []string // added after the profile's, so that they win
 	LongestInput int      // tokens; 0 = as long as the engine takes
+	MemoryCheck  bool     // refuse a start that needs more memory than there is
 }
 
 // Admission bounds the work the engine is given.

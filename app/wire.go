@@ -186,7 +186,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
-		Indexer: indexerForControl{p.indexer}, Index: p.index, Search: p.search,
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err

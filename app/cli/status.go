@@ -14,7 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
-// watchInterval is how often status --watch and waiting commands look.
+// watchInterval is a multiple of how often waiting commands look.
 const watchInterval = time.Second
 
 func (c *commands) status() *cobra.Command {
@@ -24,26 +24,18 @@ func (c *commands) status() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for {
-			status, err := client.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if watch && c.term.interactive && !c.asJSON {
-				c.term.clear()
-			}
-			if c.asJSON {
-				err = c.json(status, watch)
-			} else {
-				c.showStatus(status)
-			}
-			if err != nil || !watch {
-				return err
-			}
-			if !pause(cmd.Context(), watchInterval) {
-				return nil
-			}
+		if watch {
+			return c.watchStatus(cmd.Context(), client)
 		}
+		status, err := client.Status(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if c.asJSON {
+			return c.json(status, false)
+		}
+		c.showStatus(status)
+		return nil
 	})
 	cmd.Args = c.arguments(0, 0, "usage.want.none")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, c.term.words.Say("cli.status.watch"))

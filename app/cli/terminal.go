@@ -64,6 +64,9 @@ func (t *terminal) line(parts ...string) {
 	io.WriteString(t.out, strings.Join(parts, "")+"\n")
 }
 
+// note writes one line that is not the answer.
+func (t *terminal) note(text string) { io.WriteString(t.err, text+"\n") }
+
 // say writes the sentence named key as one line.
 func (t *terminal) say(key string, pairs ...any) { t.line(t.words.Say(key, pairs...)) }
 

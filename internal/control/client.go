@@ -180,12 +180,9 @@ func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.http.Do(req)
-	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, ErrNotRunning
-	}
+	resp, err := c.open(req)
 	if err != nil {
-		return nil, fmt.Errorf("call the running app: %w", err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	reply, err := io.ReadAll(resp.Body)
@@ -196,6 +193,18 @@ func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte,
 		return nil, readError(resp.StatusCode, reply)
 	}
 	return reply, nil
+}
+
+// open does a request; the reply's body is the caller's to read and close.
+func (c *Client) open(req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("call the running app: %w", err)
+	}
+	return resp, nil
 }
 
 // readError turns an error reply into an *Error, also one that no app of ours wrote.

@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/indexer"
+	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 )
@@ -71,6 +73,7 @@ type Config struct {
 	Cache    func() embedding.CacheStats // nil = none is told
 	Indexer  Indexer
 	Index    Index
+	Journal  journal.Source
 	Search   Searcher
 	Settings func() Settings
 	Roles    func() []RoleStatus // every role that is served; nil = none is told
@@ -81,8 +84,14 @@ type Config struct {
 // Server answers the control API. Its fields do not change after New, but for
 // the listener, which Listen sets before Run reads it.
 type Server struct {
-	cfg Config
-	mux *http.ServeMux
+	cfg     Config
+	mux     *http.ServeMux
+	stream  *journal.Stream
+	sampler *sampler
+
+	streams atomic.Int64       // readers of events
+	ending  context.Context    // of the streams: ended by Run before it waits for requests
+	end     context.CancelFunc // of ending
 
 	mu       sync.Mutex // guards listener
 	listener net.Listener
@@ -94,13 +103,15 @@ func New(cfg Config) (*Server, error) {
 	case cfg.Socket == "":
 		return nil, errors.New("control needs the path of its socket")
 	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Validity == nil, cfg.Indexer == nil,
-		cfg.Index == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
+		cfg.Index == nil, cfg.Journal == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
 		return nil, errors.New("control needs every part of its Config")
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = DefaultGrace
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, stream: journal.NewStream(cfg.Journal, appendEvent)}
+	s.sampler = newSampler(s.sample)
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.mux = s.routes()
 	return s, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
@@ -124,6 +125,16 @@ func (p *parts) Document(_ context.Context, id document.ID) (document.Document, 
 	return document.Document{}, document.ErrNotFound
 }
 
+func (p *parts) Events(_ context.Context, after uint64, _ int) ([]event.Event, event.Span, error) {
+	return nil, event.Span{Oldest: 1, Newest: 12}, p.err
+}
+
+func (p *parts) EventSpan(context.Context) (event.Span, error) {
+	return event.Span{Oldest: 1, Newest: 12}, p.err
+}
+
+func (p *parts) Recorded() <-chan struct{} { return nil }
+
 func (p *parts) Search(ctx context.Context, req search.Request) (search.Reply, error) {
 	p.request = req
 	if p.hold != nil {
@@ -145,6 +156,7 @@ func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server
 		},
 		Indexer: p,
 		Index:   p,
+		Journal: p,
 		Search:  p,
 		Settings: func() control.Settings {
 			return control.Settings{File: "/home/settings.toml", Settings: []control.Setting{{Key: "admission.executing", Value: "2", Default: "2", Source: "default", Unit: "requests"}}}
@@ -267,7 +279,7 @@ func TestStatus(t *testing.T) {
 	later := day.Add(time.Hour)
 	p := newParts()
 	want := control.Status{
-		Version: "1.2.3", Endpoint: "http://127.0.0.1:7434/v1",
+		Seq: 12, OldestSeq: 1, Version: "1.2.3", Endpoint: "http://127.0.0.1:7434/v1",
 		Engine: p.status, Admission: p.Stats(),
 		Validity: control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}},
 		Index: control.IndexStatus{

@@ -27,6 +27,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 	switch v := value.(type) {
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
+	case http.HandlerFunc: // it writes by itself
+		v(w, r)
 	case lines:
 		text := strings.Join(v, "\n")
 		if text != "" {

@@ -21,6 +21,7 @@ type methods map[string]action
 func (s *Server) routes() *http.ServeMux {
 	table := map[string]methods{
 		"status":               {"GET": s.status},
+		"events":               {"GET": s.events},
 		"folders":              {"GET": s.folders, "POST": s.addFolder},
 		"folders/{id}":         {"DELETE": s.removeFolder},
 		"folders/{id}/rescan":  {"POST": s.rescanFolder},

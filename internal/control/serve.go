@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // ErrRunning means that another app listens on the socket.
@@ -147,6 +149,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	l := s.listener
 	s.mu.Unlock()
+	stopFeeding := s.feed()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	var err error
@@ -155,11 +158,25 @@ func (s *Server) Run(ctx context.Context) error {
 		cut(errStopping)
 		err = errors.Join(fmt.Errorf("serve control socket: %w", err), srv.Close())
 	case <-ctx.Done():
+		s.end() // streams would last for ever
 		err = s.shutdown(context.WithoutCancel(ctx), srv, cut)
 		<-served
 	}
 	conns.Wait()
-	return err
+	return errors.Join(err, stopFeeding())
+}
+
+// feed runs what streams read from, until stop is called and all of it has ended.
+func (s *Server) feed() (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.stream.Run(ctx) })
+	group.Go(func() error { return s.sampler.run(ctx) })
+	return func() error {
+		s.end()
+		cancel()
+		return group.Wait()
+	}
 }
 
 // shutdown lets requests finish, then cuts them, then their connections.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -15,16 +16,28 @@ func (s *Server) status(r *http.Request) (any, error) {
 	if _, err := params(r); err != nil {
 		return nil, err
 	}
-	folders, err := s.cfg.Index.Folders(r.Context())
+	return s.snapshot(r.Context())
+}
+
+// snapshot is everything now. The number of the last event is read first, so
+// that whatever comes after it is told of by a later one.
+func (s *Server) snapshot(ctx context.Context) (Status, error) {
+	kept, err := s.stream.Span(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the index's counts: %w", err)
+		return Status{}, err
+	}
+	folders, err := s.cfg.Index.Folders(ctx)
+	if err != nil {
+		return Status{}, fmt.Errorf("read the index's counts: %w", err)
 	}
 	index := indexStatus(folders, s.cfg.Indexer.Counters())
-	if index.Generations, err = s.listGenerations(r.Context()); err != nil {
-		return nil, err
+	if index.Generations, err = s.listGenerations(ctx); err != nil {
+		return Status{}, err
 	}
 	engine, roles := s.cfg.Engine.Snapshot(), s.roles()
 	return Status{
+		Seq:       kept.Newest,
+		OldestSeq: kept.Oldest,
 		Version:   s.cfg.Version,
 		Endpoint:  s.cfg.Endpoint(),
 		Engine:    engine,

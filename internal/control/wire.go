@@ -10,8 +10,11 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
 
-// Status is the reply to GET status: one snapshot of everything.
+// Status is the reply to GET status: one snapshot of everything. What events
+// up to Seq tell of is in it; it may hold some of what later ones tell of.
 type Status struct {
+	Seq       uint64               `json:"seq"`        // of the last event
+	OldestSeq uint64               `json:"oldest_seq"` // of the oldest event that is kept; Seq+1 when none is
 	Version   string               `json:"version"`
 	Endpoint  string               `json:"endpoint"` // base URL for clients, with /v1
 	Engine    llamaserver.Status   `json:"engine"`
@@ -158,6 +161,7 @@ const (
 	CodeQueueTimeout      = "queue_timeout"
 	CodeEngineUnavailable = "engine_unavailable"
 	CodeInvalidVector     = "invalid_vector"
+	CodeTooManyStreams    = "too_many_streams"
 	CodeStopping          = "stopping"
 	CodeInternal          = "internal_error"
 )

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/indexer"
+	"github.com/ondol-app/ondol/internal/process"
 	"github.com/ondol-app/ondol/internal/sqlite"
 )
 
@@ -227,6 +228,14 @@ const (
 
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
+	process.GuardMain()
+	if files := os.Getenv(childBench); files != "" {
+		if err := fillUntilKilled(benchFilesOf(files)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if root := os.Getenv(childRoot); root != "" {
 		if err := child(root, os.Getenv(childIndex)); err != nil {
 			fmt.Fprintln(os.Stderr, err)

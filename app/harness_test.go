@@ -42,6 +42,7 @@ const patience = 2 * time.Minute
 type home struct {
 	t      *testing.T // the whole test: what is started lives as long
 	dir    string
+	socket string // of the control API
 	env    []string
 	client *control.Client
 }
@@ -63,7 +64,7 @@ func newHomeAt(t *testing.T, dir string) *home {
 	if paths.Run != filepath.Join(dir, "run") {
 		t.Cleanup(func() { os.RemoveAll(paths.Run) }) // too deep for sockets: it lies elsewhere
 	}
-	h := &home{t: t, dir: dir, client: control.NewClient(paths.ControlSocket())}
+	h := &home{t: t, dir: dir, socket: paths.ControlSocket(), client: control.NewClient(paths.ControlSocket())}
 	h.env = append(os.Environ(), actAsApp+"=1", "ONDOL_HOME="+dir, "ONDOL_LANG=en", "ONDOL_LOG=debug",
 		"ONDOL_LISTEN="+freeAddress(t), "ONDOL_LLAMA_SERVER="+enginetest.LlamaServer(t),
 		"ONDOL_MODEL="+enginetest.StarterModel(t), "ONDOL_PROFILE=starter",

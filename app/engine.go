@@ -38,17 +38,22 @@ func findModel(setting string, paths locations.Paths, executable string) string 
 			candidates = append(candidates, path)
 		}
 	}
-	binary := filepath.Dir(executable)
-	candidates = append(append(candidates, starters...),
-		filepath.Join(binary, "..", "Resources", starterModel),      // Ondol.app/Contents/MacOS/ondol
-		filepath.Join(binary, "..", "deps", "models", starterModel), // build/bin/ondol
-	)
+	candidates = append(append(candidates, starters...), bundledModels(executable)...)
 	for _, path := range candidates {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path
 		}
 	}
 	return ""
+}
+
+// bundledModels are where the model that came with the app may be.
+func bundledModels(executable string) []string {
+	binary := filepath.Dir(executable)
+	return []string{
+		filepath.Join(binary, "..", "Resources", starterModel),      // Ondol.app/Contents/MacOS/ondol
+		filepath.Join(binary, "..", "deps", "models", starterModel), // build/bin/ondol
+	}
 }
 
 func isStarter(path string) bool { return filepath.Base(path) == starterModel }

@@ -1,9 +1,14 @@
 package app
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
@@ -69,5 +74,35 @@ func TestAProfileDoesNotOverruleTheModelsPooling(t *testing.T) {
 		if strings.Contains(flags, "--pooling last") != want || !strings.HasSuffix(flags, "-np 2 -t 1") {
 			t.Errorf("%s: %s", model, flags)
 		}
+	}
+}
+
+// What would not be started is not set either, and the reply names what fits.
+func TestUseRefusesWhatDoesNotFit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.toml")
+	loaded, err := settings.Load(settings.Config{File: file, Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := library{settings: loaded, file: file, machine: models.Machine{Total: 2 << 30}, engine: func() llamaserver.Status {
+		return llamaserver.Status{Version: "0.7.0 (build 11669, commit Debian)"}
+	}}
+	use := control.UseModel{Path: enginetest.Qwen3Shaped(t), Profile: "reference"}
+	_, err = l.Use(t.Context(), use)
+	refused, ok := errors.AsType[*control.Error](err)
+	if !ok || refused.Code != control.CodeMemoryShort || refused.Args["smaller"] != "small" || refused.Args["budget"] != "1.5 GiB" {
+		t.Fatalf("refused with %+v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the settings were changed: %v", err)
+	}
+	l.settings.Engine.MemoryCheck = false
+	used, err := l.Use(t.Context(), use)
+	if err != nil || used.Applies != control.AppliesNextStart || used.Model.Memory == nil || used.Before["engine.model"] != "" {
+		t.Errorf("with the check off: %+v, %v", used, err)
+	}
+	l.settings.Sources["engine.model"] = settings.FromEnv
+	if used, err := l.Use(t.Context(), use); err != nil || used.Applies != control.AppliesOverridden || used.Overriding[0] != "engine.model" {
+		t.Errorf("under a variable: %+v, %v", used, err)
 	}
 }

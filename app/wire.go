@@ -30,6 +30,7 @@ import (
 // the order of the fields, and knows only what wire handed to it.
 type parts struct {
 	machine  models.Machine // zero when the system does not tell
+	library  library
 	logger   *slog.Logger
 	index    *sqlite.DB
 	recorder *journal.Recorder
@@ -77,6 +78,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if p.machine, err = models.ThisMachine(); err != nil {
 		p.logger.Warn("starts are not checked for memory", "error", err)
 	}
+	p.library = newLibrary(s, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
 	model := findModel(s.Engine.Model, paths, executable)
 	profile, err := chooseProfile(s.Engine, model)
 	if err != nil {
@@ -186,7 +188,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
-		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search,
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Models: p.library,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 
 	"github.com/ondol-app/ondol/assets"
 	"github.com/ondol-app/ondol/internal/document"
+	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/settings"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 func TestLanguageOf(t *testing.T) {
@@ -70,6 +72,16 @@ func TestEveryCodeHasASentence(t *testing.T) {
 		document.ReasonUnreadable, document.ReasonDenied, document.ReasonChanging, document.ReasonInvalidVector, document.ReasonTooLong, document.ReasonInternal,
 	} {
 		keys = append(keys, "reason."+string(r))
+	}
+	for _, w := range []models.WarningCode{models.WarnTruncated, models.WarnPartMissing, models.WarnPoolingMissing, models.WarnEOSMissing,
+		models.WarnEOSWrong, models.WarnHeadMissing, models.WarnRerankPooling, models.WarnRerankTemplate} {
+		keys = append(keys, "model.warning."+w.String())
+	}
+	for _, s := range []models.Source{models.SourceOwn, models.SourceStarter, models.SourceHuggingFace, models.SourceOllama, models.SourceLMStudio, models.SourceLlamaCpp} {
+		keys = append(keys, "model.source."+s.String())
+	}
+	for _, r := range upstream.Roles() {
+		keys = append(keys, "model.role."+r.String())
 	}
 	for _, key := range keys {
 		if _, ok := words.Lookup(key); !ok {

@@ -143,6 +143,21 @@ func (c *Client) EngineLogs(ctx context.Context, n int) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"), nil
 }
 
+// Models lists the models on this machine.
+func (c *Client) Models(ctx context.Context) (ModelList, error) {
+	return call[ModelList](ctx, c, "GET", "models", nil)
+}
+
+// InspectModel reads the header of the model at an absolute path.
+func (c *Client) InspectModel(ctx context.Context, path string) (Model, error) {
+	return call[Model](ctx, c, "GET", "models/inspect?"+url.Values{"path": {path}}.Encode(), nil)
+}
+
+// UseModel sets the model that embeds.
+func (c *Client) UseModel(ctx context.Context, req UseModel) (UsedModel, error) {
+	return call[UsedModel](ctx, c, "POST", "models/use", req)
+}
+
 // Settings lists the settings in force.
 func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	return call[Settings](ctx, c, "GET", "settings", nil)

@@ -75,6 +75,7 @@ type Config struct {
 	Index    Index
 	Journal  journal.Source
 	Search   Searcher
+	Models   Models
 	Settings func() Settings
 	Roles    func() []RoleStatus // every role that is served; nil = none is told
 	Grace    time.Duration       // 0 = DefaultGrace
@@ -103,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 	case cfg.Socket == "":
 		return nil, errors.New("control needs the path of its socket")
 	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Validity == nil, cfg.Indexer == nil,
-		cfg.Index == nil, cfg.Journal == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
+		cfg.Index == nil, cfg.Models == nil, cfg.Journal == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
 		return nil, errors.New("control needs every part of its Config")
 	}
 	if cfg.Grace == 0 {

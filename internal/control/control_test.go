@@ -24,7 +24,9 @@ import (
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -134,6 +136,27 @@ func (p *parts) EventSpan(context.Context) (event.Span, error) {
 }
 
 func (p *parts) Recorded() <-chan struct{} { return nil }
+func (p *parts) List(context.Context) (control.ModelList, error) {
+	return control.ModelList{Models: []control.Model{p.model()}, Machine: &models.Machine{Total: 16, WorkingSet: 12},
+		Unreadable: []models.Unreadable{{Place: models.Place{Source: models.SourceOllama, Path: "/o"}, Reason: "no"}}}, p.note("list")
+}
+
+func (p *parts) Inspect(_ context.Context, path string) (control.Model, error) {
+	return p.model(), p.note("inspect %s", path)
+}
+
+func (p *parts) Use(_ context.Context, req control.UseModel) (control.UsedModel, error) {
+	return control.UsedModel{Model: p.model(), Profile: "small", Applies: control.AppliesNextStart, Before: map[string]string{"engine.model": "", "engine.profile": "standard"}},
+		p.note("use %+v", req)
+}
+
+func (p *parts) model() control.Model {
+	eos := int64(5)
+	return control.Model{InUse: true, Memory: &models.Verdict{Profile: "standard", Need: models.Need{Weights: 1, Total: 9}, Budget: 8, Smaller: "small"},
+		Found: models.Found{Ref: "Qwen/Q:q.gguf", Source: models.SourceHuggingFace, Model: models.Model{
+			Path: "/hub/q.gguf", Name: "q", Size: 10, Parts: 1, Modified: day, Architecture: "qwen3", Role: upstream.RoleEmbed, Dimension: 1024,
+			Pooling: "last", EOS: &eos, Quantization: "Q8_0", Warnings: []models.Warning{{Code: models.WarnEOSMissing}}}}}
+}
 
 func (p *parts) Search(ctx context.Context, req search.Request) (search.Reply, error) {
 	p.request = req
@@ -158,6 +181,7 @@ func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server
 		Index:   p,
 		Journal: p,
 		Search:  p,
+		Models:  p,
 		Settings: func() control.Settings {
 			return control.Settings{File: "/home/settings.toml", Settings: []control.Setting{{Key: "admission.executing", Value: "2", Default: "2", Source: "default", Unit: "requests"}}}
 		},
@@ -249,6 +273,12 @@ func TestRoutes(t *testing.T) {
 		{"engine_logs_default", "GET", "engine/logs", "", 200, "log 100"},
 		{"generations", "GET", "generations", "", 200, ""},
 		{"generations_cost", "GET", "generations?dimension=1024", "", 200, "cost 1024"},
+		{"models", "GET", "models", "", 200, "list"},
+		{"models_inspect", "GET", "models/inspect?path=/hub/../hub/q.gguf", "", 200, "inspect /hub/q.gguf"},
+		{"models_use", "POST", "models/use", `{"name":"q","profile":"small"}`, 200, "use {Path: Name:q Profile:small}"},
+		{"refused_model_path", "GET", "models/inspect?path=q.gguf", "", 400, ""},
+		{"refused_model_twice", "POST", "models/use", `{"name":"q","path":"/q"}`, 400, ""},
+		{"refused_model_relative", "POST", "models/use", `{"path":"q"}`, 400, ""},
 		{"settings", "GET", "settings", "", 200, ""},
 	}
 	for _, tt := range tests {

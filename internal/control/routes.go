@@ -35,6 +35,9 @@ func (s *Server) routes() *http.ServeMux {
 		"engine/restart":       {"POST": s.engineAction(s.cfg.Engine.Restart)},
 		"engine/logs":          {"GET": s.engineLogs},
 		"generations":          {"GET": s.generations},
+		"models":               {"GET": s.models},
+		"models/inspect":       {"GET": s.inspectModel},
+		"models/use":           {"POST": s.useModel},
 		"settings":             {"GET": s.settings},
 	}
 	mux := http.NewServeMux()

@@ -25,7 +25,7 @@ var layers = map[string]int{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"archtest", "enginetest", "llamaserver/fakellama"}
+var testOnly = []string{"archtest", "enginetest", "llamaserver/fakellama", "models/hubtest"}
 
 // policies decide: they are handed everything and touch nothing.
 var policies = []string{"admission", "chunk", "ignore", "vector"}

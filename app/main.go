@@ -21,7 +21,7 @@ func Main() {
 	// A second signal ends the program at once: the guard sees to the engine.
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.Run(ctx, cli.Config{
-		Version: Version, Args: os.Args[1:], Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
+		Version: Version, Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		Serve: serve, Window: window, Accept: acceptSettings,
 	}))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/models"
+	"github.com/ondol-app/ondol/internal/models/pull"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
@@ -41,6 +42,7 @@ type parts struct {
 	roles    []*role // beside embedding
 	indexer  *indexer.Indexer
 	search   *search.Searcher
+	pulls    *pull.Manager
 	gateway  *gateway.Gateway
 	control  *control.Server
 }
@@ -137,6 +139,9 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if p.search, err = search.New(search.Config{Store: p.index, Embedder: doorForSearch{p.door}, Trust: trust(p.engine.Snapshot)}); err != nil {
 		return err
 	}
+	if p.pulls, err = newPulls(s.Models, paths, p.recorder.Notify, p.logger.With("part", "models")); err != nil {
+		return err
+	}
 	return p.surfaces(s, paths)
 }
 
@@ -188,7 +193,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
-		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Models: p.library,
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Pulls: p.pulls, Models: p.library,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err
@@ -220,7 +225,7 @@ func (p *parts) stages() [][]service {
 		{{"journal", p.recorder.Run}},
 		gates,
 		engines,
-		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }
 

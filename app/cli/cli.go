@@ -16,11 +16,12 @@ import (
 	"github.com/ondol-app/ondol/internal/settings"
 )
 
-// Config is what Run needs. All fields but Window are required.
+// Config is what Run needs. All fields but Window and In are required.
 type Config struct {
 	Version  string
 	Args     []string // without the program's name
 	Out, Err io.Writer
+	In       io.Reader // asked where it is a terminal; nil = nobody is asked
 	Getenv   func(string) string
 
 	// Serve runs the app until ctx ends and calls ready once it answers.

@@ -67,6 +67,8 @@ func refusalLines(e *control.Error, words assets.Words) []string {
 		name += "_around"
 	case e.Code == control.CodeFolderRefused:
 		name += "_" + e.Args["reason"]
+	case e.Code == control.CodeUnknownModel:
+		name += "_" + e.Args["reason"]
 	case e.Code == control.CodeNotFound:
 		name += "_" + e.Args["kind"]
 	case e.Code == control.CodeMemoryShort && e.Args["smaller"] == "":

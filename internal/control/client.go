@@ -17,6 +17,8 @@ import (
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/models/catalog"
+	"github.com/ondol-app/ondol/internal/models/pull"
 	"github.com/ondol-app/ondol/internal/search"
 )
 
@@ -161,6 +163,39 @@ func (c *Client) UseModel(ctx context.Context, req UseModel) (UsedModel, error) 
 // Settings lists the settings in force.
 func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	return call[Settings](ctx, c, "GET", "settings", nil)
+}
+
+// Catalogue lists the models known by name.
+func (c *Client) Catalogue(ctx context.Context) ([]catalog.Model, error) {
+	list, err := call[Catalogue](ctx, c, "GET", "models/catalog", nil)
+	return list.Models, err
+}
+
+// Pull queues a model, or resumes the pull of it; it does not wait for the end.
+func (c *Client) Pull(ctx context.Context, req pull.Request) (pull.Pull, error) {
+	return call[pull.Pull](ctx, c, "POST", "models/pull", req)
+}
+
+// Pulls lists the pulls, oldest first.
+func (c *Client) Pulls(ctx context.Context) ([]pull.Pull, error) {
+	list, err := call[Pulls](ctx, c, "GET", "models/pulls", nil)
+	return list.Pulls, err
+}
+
+// PausePull stops a pull and keeps what came.
+func (c *Client) PausePull(ctx context.Context, id int64) (pull.Pull, error) {
+	return call[pull.Pull](ctx, c, "POST", "models/pulls/"+decimal(id)+"/pause", nil)
+}
+
+// ResumePull queues a pull again that was paused or failed.
+func (c *Client) ResumePull(ctx context.Context, id int64) (pull.Pull, error) {
+	return call[pull.Pull](ctx, c, "POST", "models/pulls/"+decimal(id)+"/resume", nil)
+}
+
+// RemovePull takes a pull off the list, and what is there of an unfinished file.
+func (c *Client) RemovePull(ctx context.Context, id int64) error {
+	_, err := c.do(ctx, "DELETE", "models/pulls/"+decimal(id), nil)
+	return err
 }
 
 func decimal(id int64) string { return strconv.FormatInt(id, 10) }

@@ -62,7 +62,7 @@ var errStopping = errors.New("the app is stopping")
 // fail writes an error. A caller that left has its connection dropped: a
 // handler that just returns would send an empty 200.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) {
+	if errors.Is(err, errStopping) || errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) {
 		err = &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: "Ondol is stopping", Remedy: "start it again"}
 	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)

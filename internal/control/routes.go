@@ -40,6 +40,9 @@ func (s *Server) routes() *http.ServeMux {
 		"models/use":           {"POST": s.useModel},
 		"settings":             {"GET": s.settings},
 	}
+	if s.cfg.Pulls != nil {
+		maps.Copy(table, s.pullRoutes())
+	}
 	mux := http.NewServeMux()
 	for path, byMethod := range table {
 		mux.Handle(Prefix+path, s.serve(byMethod))

@@ -156,6 +156,7 @@ func TestFaultsThatEndADownload(t *testing.T) {
 		request func(*download.Request)
 		want    func(error) bool
 		kept    bool // the partial file
+		stalls  bool
 	}{
 		{"wrong hash", nil, func(r *download.Request) { r.SHA256 = strings.Repeat("0", 64) }, func(err error) bool {
 			e, ok := errors.AsType[*download.HashError](err)
@@ -169,12 +170,12 @@ func TestFaultsThatEndADownload(t *testing.T) {
 			e, ok := errors.AsType[*download.SizeError](err)
 			return ok && e.Want == size+1 && e.Got == size
 		}, false},
-		{"content length too large", many(length(10)), func(r *download.Request) { r.Size = 0 }, is(download.ErrCut), true},
-		{"always cut at the same byte", many(cut(0)), nil, is(download.ErrCut), false},
-		{"always stalled", many(stall(0)), nil, is(download.ErrStalled), false},
-		{"no size", many(chunked(0)), func(r *download.Request) { r.Size = 0 }, is(download.ErrNoSize), false},
-		{"empty", many(status(200, "Content-Length", "0")), func(r *download.Request) { r.Size = 0 }, is(download.ErrNoSize), false},
-		{"ranges always lie and the whole is always cut", slices.Repeat([]fault{cut(1000), partial("bytes 0-9/10", 0, 10)}, 20), nil, is(download.ErrLied), true},
+		{"content length too large", many(length(10)), func(r *download.Request) { r.Size = 0 }, is(download.ErrCut), true, false},
+		{"always cut at the same byte", many(cut(0)), nil, is(download.ErrCut), false, false},
+		{"always stalled", many(stall(0)), nil, is(download.ErrStalled), false, true},
+		{"no size", many(chunked(0)), func(r *download.Request) { r.Size = 0 }, is(download.ErrNoSize), false, false},
+		{"empty", many(status(200, "Content-Length", "0")), func(r *download.Request) { r.Size = 0 }, is(download.ErrNoSize), false, false},
+		{"ranges always lie and the whole is always cut", slices.Repeat([]fault{cut(1000), partial("bytes 0-9/10", 0, 10)}, 20), nil, is(download.ErrLied), true, false},
 		{"forbidden", many(status(403)), nil, func(err error) bool {
 			e, ok := errors.AsType[*download.StatusError](err)
 			return ok && e.Status == 403 && e.Origin
@@ -183,10 +184,10 @@ func TestFaultsThatEndADownload(t *testing.T) {
 			e, ok := errors.AsType[*download.StatusError](err)
 			return ok && e.Status == 404
 		}, false},
-		{"no hash", nil, func(r *download.Request) { r.SHA256 = "" }, is(download.ErrNoHash), false},
+		{"no hash", nil, func(r *download.Request) { r.SHA256 = "" }, is(download.ErrNoHash), false, false},
 		{"refused by the check", nil, func(r *download.Request) {
 			r.Check = func(io.ReaderAt) error { return io.ErrNoProgress }
-		}, is(io.ErrNoProgress), false},
+		}, is(io.ErrNoProgress), false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,7 +197,12 @@ func TestFaultsThatEndADownload(t *testing.T) {
 			if tt.request != nil {
 				tt.request(&req)
 			}
-			_, err := quick(t, nil, func(c *download.Config) { c.Idle = 100 * time.Millisecond }).Fetch(t.Context(), req, nil)
+			d := quick(t, nil, func(c *download.Config) {
+				if tt.stalls {
+					c.Idle = 100 * time.Millisecond
+				}
+			})
+			_, err := d.Fetch(t.Context(), req, nil)
 			if !tt.want(err) {
 				t.Errorf("error %v", err)
 			}

@@ -81,7 +81,7 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Journal.Events }},
 	{Key: "journal.age", Default: 30 * 24 * time.Hour, Min: 3600, Max: 366 * 86400, Meaning: "how long an event is kept",
 		field: func(s *Settings) any { return &s.Journal.Age }},
-}, roleKnobs()...)
+}, append(modelKnobs(), roleKnobs()...)...)
 
 // Knobs is the table of all settings; the caller may keep it.
 func Knobs() []Knob { return append([]Knob(nil), knobs...) }

@@ -127,6 +127,7 @@ func (s *Settings) check() []Problem {
 	if s.Index.ChunkMin > s.Index.ChunkMax {
 		problems = append(problems, broken("index.chunk_min", s.Index.ChunkMin, "index.chunk_max", s.Index.ChunkMax, "≤", "index.chunk_min"))
 	}
+	problems = append(problems, s.Models.check()...)
 	for _, role := range upstream.Roles() {
 		problems = append(problems, s.Roles.Of(role).check(role)...)
 	}

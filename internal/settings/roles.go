@@ -129,9 +129,8 @@ func (r *Role) check(role upstream.Role) []Problem {
 	at := func(knob string, value any, reason error) {
 		problems = append(problems, bad("roles."+role.String()+"."+knob, value, reason))
 	}
-	if r.Key != "" && (!accountName.MatchString(r.Key) || keyStart.MatchString(r.Key)) {
-		// The value may be the secret, so it is not repeated.
-		at("key", "…", needs("account", "the name of an account in the keychain is needed, not the key itself"))
+	if p, ok := badAccount("roles."+role.String()+".key", r.Key); !ok {
+		problems = append(problems, p)
 	}
 	switch {
 	case r.Kind == KindNone && role == upstream.RoleEmbed:
@@ -151,6 +150,15 @@ func (r *Role) check(role upstream.Role) []Problem {
 		at("kind", r.Kind, oneOf("local", "ollama", "openai"))
 	}
 	return problems
+}
+
+// badAccount is what is wrong with the name of an account, if anything. The
+// value may be the secret itself, so it is not repeated.
+func badAccount(knob, name string) (Problem, bool) {
+	if name == "" || (accountName.MatchString(name) && !keyStart.MatchString(name)) {
+		return Problem{}, true
+	}
+	return bad(knob, "…", needs("account", "the name of an account in the keychain is needed, not the key itself")), false
 }
 
 // redacted is an address fit to be repeated: one that may hold a password is

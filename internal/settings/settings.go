@@ -32,6 +32,7 @@ type Settings struct {
 	Index     Index
 	Cache     Cache
 	Journal   Journal
+	Models    Models
 	Roles     Roles
 }
 

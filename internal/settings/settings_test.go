@@ -42,6 +42,7 @@ func TestDefaultsAreTheContract(t *testing.T) {
 		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute, KeepGenerations: 168 * time.Hour},
 		Cache:     settings.Cache{Memory: 64, Disk: 512},
 		Journal:   settings.Journal{Events: 100_000, Age: 30 * 24 * time.Hour},
+		Models:    settings.Models{Mirror: "https://huggingface.co", Downloads: 1, Stall: 30 * time.Second},
 		Roles: settings.Roles{
 			Embed:  settings.Role{Kind: settings.KindLocal},
 			Rerank: settings.Role{Flags: []string{}, Executing: 1, Waiting: 64, Wait: 120 * time.Second, Total: 300 * time.Second},

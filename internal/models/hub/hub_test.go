@@ -89,11 +89,13 @@ func TestRefusals(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
-		"broken":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"page":      func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>sign in</html>")) },
-		"no hub":    func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) },
-		"elsewhere": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://portal.invalid/", 302) },
-		"mute":      func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"broken": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"page":   func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>sign in</html>")) },
+		"no hub": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) },
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://portal.invalid/", http.StatusFound)
+		},
+		"mute": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	}
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {

@@ -174,28 +174,30 @@ func (t *tx) dropWords() error {
 func (db *DB) Check(ctx context.Context) ([]string, error) {
 	var problems []string
 	err := db.view(ctx, func(tx *tx) error {
-		err := tx.each(func(r *sql.Rows) error {
+		// The words first: a search makes FTS5 read its structure anew. The check
+		// of integrity alone would go by that of the connection's last search, and
+		// take for damage what was written since (seen with SQLite 3.54).
+		why, err := tx.wordsProblem()
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			problems = append(problems, "full-text index: "+why)
+		}
+		if err := tx.each(func(r *sql.Rows) error {
 			var line string
 			err := r.Scan(&line)
 			if line != "ok" {
 				problems = append(problems, line)
 			}
 			return err
-		}, "PRAGMA integrity_check")
-		if err != nil {
+		}, "PRAGMA integrity_check"); err != nil {
 			return err
 		}
-		if err := tx.each(func(r *sql.Rows) error {
+		return tx.each(func(r *sql.Rows) error {
 			problems = append(problems, "a row refers to one that does not exist")
 			return nil
-		}, "PRAGMA foreign_key_check"); err != nil {
-			return err
-		}
-		why, err := tx.wordsProblem()
-		if why != "" {
-			problems = append(problems, "full-text index: "+why)
-		}
-		return err
+		}, "PRAGMA foreign_key_check")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("check index: %w", err)

@@ -137,7 +137,7 @@ func runBench(ctx context.Context, files benchFiles, work func(ctx context.Conte
 		dir := filepath.Join(files.run, fmt.Sprint(i))
 		server, err := llamaserver.New(llamaserver.Config{
 			Binary: files.server, Model: files.model, RunDir: dir, LogDir: dir, HashCache: filepath.Join(files.run, "hashes.json"), Autostart: true,
-			Profile: llamaserver.Profile{Name: "test", Flags: strings.Fields(fmt.Sprintf("--embeddings -ngl 34 -c 32768 -b 8192 -ub 8192 -np 4 -t %d", i+1))},
+			Profile: llamaserver.Profile{Name: "test", Flags: strings.Fields(fmt.Sprintf("--embeddings -ngl 34 -c 32768 -b %d -ub 4096 -np 4 -t 1", 4096*(i+1)))},
 		})
 		if err != nil {
 			return err
@@ -289,7 +289,7 @@ func (a *asker) run(ctx context.Context) {
 		a.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

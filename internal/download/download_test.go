@@ -161,15 +161,15 @@ func TestFaultsThatEndADownload(t *testing.T) {
 		{"wrong hash", nil, func(r *download.Request) { r.SHA256 = strings.Repeat("0", 64) }, func(err error) bool {
 			e, ok := errors.AsType[*download.HashError](err)
 			return ok && e.Got == sum(file) && e.Want == strings.Repeat("0", 64)
-		}, false},
+		}, false, false},
 		{"wrong hash, in pieces", []fault{cut(1000)}, func(r *download.Request) { r.SHA256 = strings.Repeat("0", 64) }, func(err error) bool {
 			_, ok := errors.AsType[*download.HashError](err)
 			return ok
-		}, false},
+		}, false, false},
 		{"wrong size", nil, func(r *download.Request) { r.Size++ }, func(err error) bool {
 			e, ok := errors.AsType[*download.SizeError](err)
 			return ok && e.Want == size+1 && e.Got == size
-		}, false},
+		}, false, false},
 		{"content length too large", many(length(10)), func(r *download.Request) { r.Size = 0 }, is(download.ErrCut), true, false},
 		{"always cut at the same byte", many(cut(0)), nil, is(download.ErrCut), false, false},
 		{"always stalled", many(stall(0)), nil, is(download.ErrStalled), false, true},
@@ -179,11 +179,11 @@ func TestFaultsThatEndADownload(t *testing.T) {
 		{"forbidden", many(status(403)), nil, func(err error) bool {
 			e, ok := errors.AsType[*download.StatusError](err)
 			return ok && e.Status == 403 && e.Origin
-		}, false},
+		}, false, false},
 		{"gone", many(status(404)), nil, func(err error) bool {
 			e, ok := errors.AsType[*download.StatusError](err)
 			return ok && e.Status == 404
-		}, false},
+		}, false, false},
 		{"no hash", nil, func(r *download.Request) { r.SHA256 = "" }, is(download.ErrNoHash), false, false},
 		{"refused by the check", nil, func(r *download.Request) {
 			r.Check = func(io.ReaderAt) error { return io.ErrNoProgress }

@@ -10,21 +10,23 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/models/hubtest"
 	"github.com/ondol-app/ondol/internal/models/pull"
 )
 
-const (
-	pulledSize = 2_000_000
-	pulled     = "hf:owner/repo:m.gguf"
-)
+const pulled = "hf:owner/repo:m.gguf"
 
 // TestModelsPull pulls a model with the real app and the real command line from
 // a hub on this machine: the app is killed in the middle, the command is
 // interrupted, and the storage sees that every start goes on at the byte.
 func TestModelsPull(t *testing.T) {
-	hub := hubtest.Start(t, "owner/repo", "m.gguf", hubtest.Model(1, pulledSize))
-	hub.StopAt = 500_000
+	model, err := os.ReadFile(enginetest.StarterModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := hubtest.Start(t, "owner/repo", "m.gguf", model)
+	hub.StopAt = 3_000_000
 	h := newHome(t)
 	h.env = append(h.env, "HF_ENDPOINT="+hub.URL, "HF_TOKEN=hf_mine")
 	h.says(t, 4, "not running", "models", "pull", pulled)
@@ -43,15 +45,15 @@ func TestModelsPull(t *testing.T) {
 	if _, out, _ = h.ondol(t, "models", "pull", pulled, "--accept-licence", "--no-wait"); !strings.Contains(out, "being downloaded") {
 		t.Errorf("pull: %s", out)
 	}
-	h.pullAt(t, 500_000)
+	h.pullAt(t, 3_000_000)
 	first.kill()
 
 	second := h.serve(t) // it goes on by itself
-	h.pullAt(t, 1_000_000)
+	h.pullAt(t, 6_000_000)
 	h.says(t, 0, "paused", "models", "pulls", "pause", "1")
-	h.untilPull(t, "half of it", func(p pull.Pull) bool { return p.State == pull.Paused && p.Done == 1_000_000 })
+	h.untilPull(t, "paused at the byte", func(p pull.Pull) bool { return p.State == pull.Paused && p.Done == 6_000_000 })
 	_, out, _ = h.ondol(t, "models", "pulls")
-	if !strings.Contains(out, "paused 50 % · 1.0 MB of 2.0 MB") {
+	if !strings.Contains(out, " % · 6.0 MB of ") {
 		t.Errorf("pulls:\n%s", out)
 	}
 	second.kill()
@@ -60,7 +62,7 @@ func TestModelsPull(t *testing.T) {
 
 	// Ctrl-C pauses, and the command says how to go on. No licence is asked for again.
 	waits := h.start(t, "models", "pull", pulled)
-	h.pullAt(t, 1_500_000)
+	h.pullAt(t, 9_000_000)
 	if err := waits.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +81,15 @@ func TestModelsPull(t *testing.T) {
 	if err != nil || hubtest.Sum(text) != hub.SHA256 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
-	if want := []string{"", "bytes=500000-", "bytes=1000000-", "bytes=1500000-"}; !slices.Equal(hub.Ranges(), want) {
+	if want := []string{"", "bytes=3000000-", "bytes=6000000-", "bytes=9000000-"}; !slices.Equal(hub.Ranges(), want) {
 		t.Errorf("the storage was asked for %q, want %q", hub.Ranges(), want)
 	}
 	if slices.ContainsFunc(hub.Tokens(), func(s string) bool { return s != "" }) {
 		t.Errorf("the storage was shown %q", hub.Tokens())
 	}
+
+	h.says(t, 0, "owner/repo/m ", "models", "list")
+	h.says(t, 0, path, "models", "use", "owner/repo/m", "--profile", "starter")
 
 	// A file with a wrong hash never looks like a model.
 	hub.Change(func(h *hubtest.Hub) { h.File, h.SHA256 = "wrong.gguf", strings.Repeat("0", 64) })

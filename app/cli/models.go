@@ -28,9 +28,7 @@ func (c *commands) models() *cobra.Command {
 	})
 	use.Args = c.arguments(1, 1, "usage.want.model")
 	use.Flags().StringVar(&profile, "profile", "", c.term.words.Say("cli.models.use.profile"))
-	catalogue := c.command("catalog", "cli.models.catalog", func(cmd *cobra.Command, _ []string) error { return c.showCatalogue(cmd.Context()) })
-	catalogue.Args = c.arguments(0, 0, "usage.want.none")
-	return c.group("models", "cli.models", list, inspect, use, catalogue, c.pull(), c.pulls())
+	return c.group("models", "cli.models", list, inspect, use, c.catalogue(), c.pull(), c.pulls())
 }
 
 func (c *commands) listModels(ctx context.Context) error {

@@ -24,7 +24,7 @@ func (c *commands) pull() *cobra.Command {
 		req.Model = args[0]
 		return c.pullModel(cmd.Context(), req, accept, nowait)
 	})
-	cmd.Args = c.arguments(1, 1, "usage.want.model")
+	cmd.Args = c.arguments(1, 1, "usage.want.pull_model")
 	cmd.Flags().BoolVar(&accept, "accept-licence", false, c.term.words.Say("cli.models.pull.accept"))
 	cmd.Flags().BoolVar(&req.Unverified, "unverified", false, c.term.words.Say("cli.models.pull.unverified"))
 	cmd.Flags().BoolVar(&nowait, "no-wait", false, c.term.words.Say("cli.models.pull.nowait"))
@@ -77,9 +77,9 @@ func (c *commands) acceptLicence(ctx context.Context, e *control.Error, accepted
 	if c.asJSON {
 		return nil
 	}
-	size, _ := strconv.ParseInt(e.Args["size"], 10, 64) // 0 = not known
+	n, _ := strconv.ParseInt(e.Args["size"], 10, 64) // 0 = not known
 	for _, key := range []string{"pull.licence.model", "pull.licence.terms"} {
-		io.WriteString(c.term.err, c.term.words.Say(key, "model", clean(e.Args["model"]), "page", clean(e.Args["page"]), "size", bytesText(size),
+		io.WriteString(c.term.err, c.term.words.Say(key, "model", clean(e.Args["model"]), "page", clean(e.Args["page"]), "size", size(n),
 			"licence", clean(e.Args["licence"]), "url", clean(e.Args["url"]))+"\n")
 	}
 	if accepted {
@@ -150,7 +150,7 @@ func (c *commands) stepText(p pull.Pull) string {
 	if c.term.repaints || p.Total == 0 {
 		return c.progressText(p)
 	}
-	return c.term.words.Say("pull.step", "state", c.term.words.Say("pull.state."+p.State.String()), "percent", p.Done*10/p.Total*10, "total", bytesText(p.Total))
+	return c.term.words.Say("pull.step", "state", c.term.words.Say("pull.state."+p.State.String()), "percent", p.Done*10/p.Total*10, "total", size(p.Total))
 }
 
 func (c *commands) progressText(p pull.Pull) string {
@@ -158,12 +158,12 @@ func (c *commands) progressText(p pull.Pull) string {
 	if p.Total == 0 {
 		return say("pull.state." + p.State.String())
 	}
-	text := say("pull.progress", "state", say("pull.state."+p.State.String()), "percent", p.Done*100/p.Total, "done", bytesText(p.Done), "total", bytesText(p.Total))
+	text := say("pull.progress", "state", say("pull.state."+p.State.String()), "percent", p.Done*100/p.Total, "done", size(p.Done), "total", size(p.Total))
 	switch {
 	case p.Retry != "":
 		text += " · " + say("pull.retry", "detail", clean(p.Retry))
 	case p.Rate > 0:
-		text += " · " + say("pull.rate", "rate", bytesText(int64(p.Rate)))
+		text += " · " + say("pull.rate", "rate", size(int64(p.Rate)))
 		if p.Left > 0 {
 			text += " · " + say("pull.left", "time", (time.Duration(p.Left)*time.Second).String())
 		}
@@ -176,26 +176,9 @@ func (c *commands) reasonText(p pull.Pull) string {
 	args := map[string]string{}
 	for name, value := range p.Args {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && (name == "need" || name == "free") {
-			value = bytesText(n)
+			value = size(n)
 		}
 		args[name] = value
 	}
 	return c.term.words.Say("pull.reason."+p.Reason.String(), pairsOf(args)...)
-}
-
-// bytesText is a size as the Finder writes it: powers of a thousand.
-func bytesText(n int64) string {
-	units := []string{"kB", "MB", "GB", "TB"}
-	if n < 1000 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	value, unit := float64(n)/1000, 0
-	for value >= 999.5 && unit < len(units)-1 {
-		value, unit = value/1000, unit+1
-	}
-	digits := 0
-	if value < 99.95 {
-		digits = 1
-	}
-	return strconv.FormatFloat(value, 'f', digits, 64) + " " + units[unit]
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/ondol-app/ondol/internal/models/pull"
 )
 
+func (c *commands) catalogue() *cobra.Command {
+	cmd := c.command("catalog", "cli.models.catalog", func(cmd *cobra.Command, _ []string) error { return c.showCatalogue(cmd.Context()) })
+	cmd.Args = c.arguments(0, 0, "usage.want.none")
+	return cmd
+}
+
 func (c *commands) showCatalogue(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -23,11 +29,11 @@ func (c *commands) showCatalogue(ctx context.Context) error {
 	if c.asJSON {
 		return writeJSON(c.term.out, control.Catalogue{Models: models})
 	}
-	rows := [][]cell{c.head("name", "size", "dim", "context", "licence", "use")}
-	rows[0][1].right, rows[0][2].right, rows[0][3].right = true, true, true
+	rows := [][]cell{c.head("model", "size", "dimension", "context", "licence", "use")}
+	rows[0][3].right = true
 	for _, m := range models {
 		rows = append(rows, []cell{
-			{text: m.Name, style: bold}, {text: bytesText(m.Size), right: true}, {text: dimText(m), right: true},
+			{text: m.Name, style: bold}, {text: size(m.Size), right: true}, {text: dimText(m), right: true},
 			number(int64(m.Context)), {text: m.Licence}, {text: c.term.words.Say("model.use." + m.Name)},
 		})
 	}
@@ -38,7 +44,7 @@ func (c *commands) showCatalogue(ctx context.Context) error {
 
 func dimText(m catalog.Model) string {
 	if m.Dim == 0 {
-		return "–"
+		return "-"
 	}
 	return strconv.Itoa(m.Dim)
 }
@@ -89,7 +95,7 @@ func (c *commands) listPulls(ctx context.Context) error {
 		c.term.say("pull.none")
 		return nil
 	}
-	rows := [][]cell{c.head("number", "state", "name", "detail")}
+	rows := [][]cell{c.head("number", "state", "model", "detail")}
 	for _, p := range pulls {
 		style, detail := yellow, c.progressText(p)
 		switch p.State {

@@ -14,7 +14,7 @@ var scripts embed.FS
 
 // migrations lists the scripts in order; index i takes the schema from version i to i+1.
 func migrations() []string {
-	return []string{"0001_index.sql", "0002_journal.sql", "0003_generations.sql"}
+	return []string{"0001_index.sql", "0002_journal.sql", "0003_generations.sql", "0004_trust.sql"}
 }
 
 // schemaVersion is the newest schema this program knows.

@@ -36,7 +36,7 @@ func TestPragmas(t *testing.T) {
 		want map[string]string
 	}{
 		{"writer", db.Raw(), map[string]string{"journal_mode": "wal", "foreign_keys": "1", "page_size": "16384", "mmap_size": "0",
-			"busy_timeout": "10000", "synchronous": "1", "auto_vacuum": "2", "user_version": "3", "application_id": "1332634732"}},
+			"busy_timeout": "10000", "synchronous": "1", "auto_vacuum": "2", "user_version": "4", "application_id": "1332634732"}},
 		{"reader", db.Readers(), map[string]string{"query_only": "1", "mmap_size": "0", "busy_timeout": "10000"}},
 	} {
 		for pragma, want := range pool.want {

@@ -8,6 +8,7 @@ package trust
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"time"
 )
 
@@ -19,6 +20,16 @@ func HashOf(text string) Hash { return sha256.Sum256([]byte(text)) }
 
 // String is the hash in hex.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash reads what String wrote.
+func ParseHash(text string) (Hash, error) {
+	var h Hash
+	if len(text) != hex.EncodedLen(len(h)) {
+		return h, fmt.Errorf("%d characters are no SHA-256", len(text))
+	}
+	_, err := hex.Decode(h[:], []byte(text))
+	return h, err
+}
 
 // ReferenceKind says where a reference came from.
 type ReferenceKind string

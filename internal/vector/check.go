@@ -24,6 +24,10 @@ const (
 	ReasonNorm      Reason = "norm"       // norm more than 1e-2 away from 1
 	ReasonConstant  Reason = "constant"   // all components equal
 	ReasonMalformed Reason = "malformed"  // the reply or the encoding cannot be read
+
+	// Not of a reply: of an input.
+	ReasonPoison      Reason = "poison"      // after it the engine's vectors are wrong
+	ReasonQuarantined Reason = "quarantined" // it did harm before, and the engine is not asked again
 )
 
 func (r Reason) String() string { return string(r) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,10 @@ func (c Code) String() string { return string(c) }
 // when there was none.
 type Embed func(ctx context.Context, inputs []string) ([][]float32, error)
 
+// Turn is the right to use the engine, with nobody else on it when alone is
+// set; done gives it back.
+type Turn = func(ctx context.Context, alone bool) (done func(), err error)
+
 // Config of one run. Embed and Texts are required.
 type Config struct {
 	Embed Embed
@@ -46,9 +51,15 @@ type Config struct {
 	// may be embedded together at all, because that is known to fail.
 	Pairs, AloneOnly bool
 
-	// Turn, when set, is asked before every step for the right to use the
-	// engine, with nobody else on it, and done is called after the step.
-	Turn func(ctx context.Context) (done func(), err error)
+	// Turn, when set, is asked for before every step. A step that fails in
+	// company is repeated alone and judged by that. Nil = nobody else uses the
+	// engine.
+	Turn Turn
+
+	// Budget is what the run may take, about: from the text on with which it
+	// would take longer, by what those before it took, texts are left out. The
+	// first never is. 0 = no limit.
+	Budget time.Duration
 }
 
 // Figure is how one text did. A nil cosine was not measured.
@@ -70,13 +81,14 @@ type Result struct {
 	MinReference *float64            `json:"min_reference,omitempty"` // lowest of the figures
 	MinTogether  *float64            `json:"min_together,omitempty"`
 	Figures      []Figure            `json:"figures"`
+	Partial      bool                `json:"partial,omitempty"` // texts were left out: the engine is slow
 
 	// Poisoned says that after a failure together even a text alone is not
 	// valid any more: the engine must be restarted.
 	Poisoned bool `json:"poisoned,omitempty"`
 
-	// Vectors are those made alone, in the order of the texts; nil when one
-	// was invalid.
+	// Vectors are those made alone, in the order of the texts, as many as were
+	// embedded; nil when one was invalid.
 	Vectors [][]float32 `json:"-"`
 }
 
@@ -86,8 +98,8 @@ func (r Result) OK() bool { return r.Code == Passed }
 // AsReference is what the vectors are as a reference; the run must have passed.
 func (r Result) AsReference(kind trust.ReferenceKind, texts []Text) *trust.Reference {
 	ref := &trust.Reference{Kind: kind, At: r.At, Vectors: make(map[trust.Hash][]float32, len(texts))}
-	for i, t := range texts {
-		ref.Vectors[t.Hash()] = r.Vectors[i]
+	for i, v := range r.Vectors {
+		ref.Vectors[texts[i].Hash()] = v
 	}
 	return ref
 }
@@ -117,57 +129,89 @@ type run struct {
 	result Result
 }
 
-// step makes the calls of one step at once, with the engine to itself.
-// invalid[i] is what was wrong with call i.
-func (r *run) step(ctx context.Context, calls ...[]string) (vectors [][][]float32, invalid []*vector.InvalidError, err error) {
+// answer is what the calls of one step brought.
+type answer struct {
+	vectors [][][]float32
+	invalid []*vector.InvalidError // invalid[i] is what was wrong with call i
+}
+
+// step makes the calls of one step at once, and again, alone, when what they
+// brought in company is not good.
+func (r *run) step(ctx context.Context, good func(answer) bool, calls ...[]string) (answer, error) {
+	alone := r.Turn == nil || len(calls) > 1
+	a, err := r.ask(ctx, alone, calls)
+	if err == nil && !alone && !good(a) {
+		a, err = r.ask(ctx, true, calls)
+	}
+	return a, err
+}
+
+func (r *run) ask(ctx context.Context, alone bool, calls [][]string) (answer, error) {
 	if r.Turn != nil {
-		done, err := r.Turn(ctx)
+		done, err := r.Turn(ctx, alone)
 		if err != nil {
-			return nil, nil, err
+			return answer{}, err
 		}
 		defer done()
 	}
-	vectors, invalid = make([][][]float32, len(calls)), make([]*vector.InvalidError, len(calls))
+	a := answer{make([][][]float32, len(calls)), make([]*vector.InvalidError, len(calls))}
 	errs := make([]error, len(calls))
 	var group sync.WaitGroup
 	for i, inputs := range calls {
-		group.Go(func() { vectors[i], errs[i] = r.Embed(ctx, inputs) })
+		group.Go(func() { a.vectors[i], errs[i] = r.Embed(ctx, inputs) })
 	}
 	group.Wait()
 	for i, err := range errs {
-		if err != nil && !errors.As(err, &invalid[i]) {
-			return nil, nil, err
+		if err != nil && !errors.As(err, &a.invalid[i]) {
+			return answer{}, err
 		}
 	}
-	return vectors, invalid, nil
+	return a, nil
 }
 
 // alone embeds each text by itself and compares it with the reference.
 func (r *run) alone(ctx context.Context) error {
-	vectors := make([][]float32, len(r.Texts))
+	var vectors [][]float32
+	began, tokens := time.Now(), 0
 	for i, t := range r.Texts {
-		got, invalid, err := r.step(ctx, []string{t.Text})
+		if i > 0 && r.tooSlow(time.Since(began), tokens, tokens+t.Tokens) {
+			r.Texts, r.result.Partial = r.Texts[:i], true
+			r.result.Figures = r.result.Figures[:i]
+			break
+		}
+		tokens += t.Tokens
+		var want []float32
+		if r.Config.Reference != nil {
+			want = r.Config.Reference.Vectors[t.Hash()]
+		}
+		got, err := r.step(ctx, func(a answer) bool {
+			return a.invalid[0] == nil && (want == nil || Cosine(a.vectors[0][0], want) >= MinCosine)
+		}, []string{t.Text})
 		if err != nil {
 			return err
 		}
-		if invalid[0] != nil {
-			r.fail(Invalid, t.Name, invalid[0].Problems[0].Reason)
+		if invalid := got.invalid[0]; invalid != nil {
+			r.fail(Invalid, t.Name, invalid.Problems[0].Reason)
 			return nil
 		}
-		vectors[i] = got[0][0]
-		if r.Config.Reference == nil {
+		vectors = append(vectors, got.vectors[0][0])
+		if want == nil {
 			continue
 		}
-		if want, ok := r.Config.Reference.Vectors[t.Hash()]; ok {
-			cosine := Cosine(vectors[i], want)
-			r.result.Figures[i].Reference = &cosine
-			if lower(&r.result.MinReference, cosine) && cosine < MinCosine {
-				r.fail(Drift, t.Name, "")
-			}
+		cosine := Cosine(vectors[i], want)
+		r.result.Figures[i].Reference = &cosine
+		if lower(&r.result.MinReference, cosine) && cosine < MinCosine {
+			r.fail(Drift, t.Name, "")
 		}
 	}
 	r.result.Vectors = vectors
 	return nil
+}
+
+// tooSlow says whether a run with so many tokens would exceed its budget, from
+// how long the first ones took. Each text is embedded three times.
+func (r *run) tooSlow(took time.Duration, tokens, all int) bool {
+	return r.Budget > 0 && 3*took*time.Duration(all)/time.Duration(max(tokens, 1)) > r.Budget
 }
 
 // together embeds the texts two at once and all in one call, and compares each
@@ -176,32 +220,47 @@ func (r *run) together(ctx context.Context) error {
 	if r.Pairs {
 		// The first with the last: a short text is computed while a long one is.
 		for i, j := 0, len(r.Texts)-1; i < j; i, j = i+1, j-1 {
-			got, invalid, err := r.step(ctx, []string{r.Texts[i].Text}, []string{r.Texts[j].Text})
+			got, err := r.step(ctx, nil, []string{r.Texts[i].Text}, []string{r.Texts[j].Text})
 			if err != nil {
 				return err
 			}
-			for k, place := range []int{i, j} {
-				r.compare(place, 0, got[k], invalid[k])
-			}
+			r.compare(i, 0, got.vectors[0], got.invalid[0])
+			r.compare(j, 0, got.vectors[1], got.invalid[1])
 		}
+	}
+	if len(r.Texts) < 2 {
+		return nil
 	}
 	all := make([]string, len(r.Texts))
 	for i, t := range r.Texts {
 		all[i] = t.Text
 	}
-	got, invalid, err := r.step(ctx, all)
+	got, err := r.step(ctx, r.alike, all)
 	if err != nil {
 		return err
 	}
 	for i := range all {
-		r.compare(i, i, got[0], invalid[0])
+		r.compare(i, i, got.vectors[0], got.invalid[0])
 	}
 	if r.result.OK() {
 		return nil
 	}
-	_, invalid, err = r.step(ctx, []string{r.Texts[0].Text})
-	r.result.Poisoned = err == nil && invalid[0] != nil
+	after, err := r.ask(ctx, true, [][]string{{r.Texts[0].Text}})
+	r.result.Poisoned = err == nil && after.invalid[0] != nil
 	return err
+}
+
+// alike says that one call's vectors of all texts are those made alone.
+func (r *run) alike(a answer) bool {
+	if a.invalid[0] != nil {
+		return false
+	}
+	for i, v := range a.vectors[0] {
+		if Cosine(v, r.result.Vectors[i]) < MinCosine {
+			return false
+		}
+	}
+	return true
 }
 
 // compare judges vector k of a call, which is that of text i.
@@ -254,4 +313,22 @@ func Cosine(a, b []float32) float64 {
 		return 0
 	}
 	return min(cosine, 1)
+}
+
+// Against is the result with its vectors compared with another reference.
+func (r Result) Against(ref *trust.Reference, texts []Text) Result {
+	r.Reference, r.MinReference = ref.Kind, nil
+	r.Figures = slices.Clone(r.Figures)
+	for i, v := range r.Vectors {
+		want, ok := ref.Vectors[texts[i].Hash()]
+		if !ok {
+			continue
+		}
+		cosine := Cosine(v, want)
+		r.Figures[i].Reference = &cosine
+		if lower(&r.MinReference, cosine) && cosine < MinCosine && (r.OK() || r.Code == Drift) {
+			r.Code, r.Text = Drift, texts[i].Name
+		}
+	}
+	return r
 }

@@ -59,10 +59,10 @@ func Texts(ctx context.Context, count Counter, limit int) ([]Text, error) {
 	}
 	texts := []Text{
 		c.cut("short", Probe, upTo(longTokens)),
-		c.cut("korean", korean, upTo(longTokens)),
 		c.cut("code", code, upTo(longTokens)),
 		c.cut("tokens_31", imports, upTo(31)),
 		above("tokens_33", imports, upTo(33)),
+		c.cut("korean", korean, upTo(longTokens)), // many tokens where a vocabulary knows no Hangul
 		c.cut("long", strings.TrimSpace(strings.Repeat(verse, verses)), upTo(longTokens)),
 	}
 	if c.err != nil {

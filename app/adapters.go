@@ -16,6 +16,8 @@ import (
 	"github.com/ondol-app/ondol/internal/remote"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
+	"github.com/ondol-app/ondol/internal/sqlite"
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 // engineForDoor is the supervised llama-server as the embedding door sees it.
@@ -36,12 +38,15 @@ func (e engineForDoor) Current() (embedding.Instance, error) {
 	return embedding.Instance{
 		Generation: now.Generation, Client: now.Client, Model: now.ModelName,
 		Dim: now.Dim, MaxTokens: longest, BatchTokens: now.BatchTokens, Fingerprint: now.Fingerprint,
+		Unnormalized: !now.Normalized, Probe: now.Probe, OneAtATime: now.OneAtATime,
 	}, nil
 }
 
-func (e engineForDoor) Replace(ctx context.Context, generation uint64, cause string) error {
-	return e.server.Replace(ctx, generation, cause)
+func (e engineForDoor) Replace(ctx context.Context, generation uint64, fault trust.Fault) error {
+	return e.server.GiveUp(ctx, generation, fault)
 }
+
+func (e engineForDoor) Changed() (changed <-chan struct{}, stop func()) { return e.server.Changed() }
 
 // doorForIndexer is the background lane of the embedding door.
 type doorForIndexer struct {
@@ -139,11 +144,22 @@ func (i indexerForControl) Counters() control.Counters {
 	return control.Counters{EmbeddedChunks: stats.EmbeddedChunks, ReusedChunks: stats.ReusedChunks}
 }
 
+// trustForControl is the door's quarantine and checks, and what the index
+// keeps of engines that failed.
+type trustForControl struct {
+	*embedding.Service
+	index *sqlite.DB
+}
+
+func (t trustForControl) Evidence(ctx context.Context) ([]trust.Evidence, error) {
+	return t.index.Evidence(ctx)
+}
+
 // validityForControl is what the door refused.
 func validityForControl(door *embedding.Service) func() control.Validity {
 	return func() control.Validity {
 		now := door.Validity()
-		v := control.Validity{Rejected: int64(now.Rejected), LastAt: now.LastInvalid}
+		v := control.Validity{Checked: int64(now.Checked), Rejected: int64(now.Rejected), LastAt: now.LastInvalid, Quarantined: now.Quarantined}
 		for _, reason := range now.LastReasons {
 			v.LastReasons = append(v.LastReasons, string(reason))
 		}

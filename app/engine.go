@@ -83,9 +83,9 @@ func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, e
 	return profile, nil
 }
 
-// trust says how far search believes a model's vectors: the family it was
+// searchTrust says how far search believes a model's vectors: the family it was
 // measured for in full, any other only behind the words.
-func trust(engine func() llamaserver.Status) func(fingerprint string) search.Trust {
+func searchTrust(engine func() llamaserver.Status) func(fingerprint string) search.Trust {
 	return func(fingerprint string) search.Trust {
 		now := engine()
 		name := strings.ToLower(now.Model.Name)

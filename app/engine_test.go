@@ -83,7 +83,7 @@ func TestTrust(t *testing.T) {
 		{"ondol-starter-en", "now", search.WeakTrust()},
 	} {
 		engine := llamaserver.Status{Fingerprint: "now", Model: llamaserver.Model{Name: tt.name}}
-		if got := trust(func() llamaserver.Status { return engine })(tt.fingerprint); got != tt.want {
+		if got := searchTrust(func() llamaserver.Status { return engine })(tt.fingerprint); got != tt.want {
 			t.Errorf("%s, vectors of %s: %+v", tt.name, tt.fingerprint, got)
 		}
 	}

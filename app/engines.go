@@ -11,6 +11,7 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/relay"
 	"github.com/ondol-app/ondol/internal/remote"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -58,7 +59,10 @@ func tellRemote(now remote.Status, status *control.RoleStatus) {
 // notReady gives an engine's refusal, ours or a remote's, the form the doors know.
 func notReady(err error) error {
 	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
-		return &upstream.UnavailableError{State: starting.State.String(), RetryAfter: starting.RetryAfter, Err: err}
+		return &upstream.UnavailableError{
+			State: starting.State.String(), RetryAfter: starting.RetryAfter,
+			Final: starting.Final, Distrusted: starting.Distrusted, Err: err,
+		}
 	}
 	if away, ok := errors.AsType[*remote.NotReadyError](err); ok {
 		return &upstream.UnavailableError{State: away.State.String(), RetryAfter: away.RetryAfter, Err: err}
@@ -125,6 +129,10 @@ func notOurs() error {
 
 // remoteForDoor is a remote engine as the embedding door sees it.
 type remoteForDoor struct{ *remote.Engine }
+
+func (e remoteForDoor) Replace(ctx context.Context, generation uint64, fault trust.Fault) error {
+	return e.Engine.Replace(ctx, generation, fault.Cause)
+}
 
 func (e remoteForDoor) Current() (embedding.Instance, error) {
 	now, err := e.Engine.Current()

@@ -19,6 +19,7 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/llamaserver/fakellama"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/process"
 )
@@ -28,6 +29,7 @@ const actAsApp = "ONDOL_TEST_ACT_AS_APP"
 
 func TestMain(m *testing.M) {
 	process.GuardMain()
+	fakellama.Main()
 	if os.Getenv(actAsApp) != "" {
 		app.Main()
 	}

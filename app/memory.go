@@ -40,6 +40,16 @@ func memoryCheck(machine models.Machine, refuse bool, others []models.Profile) m
 	}
 }
 
+// twoFit is llamaserver.Config.ReferenceFits: two engines of one model at a time.
+func (p *parts) twoFit(path string, live, second []string, version string) bool {
+	model, err := models.Inspect(path)
+	if err != nil {
+		return false
+	}
+	n := buildNumber(version)
+	return model.Estimate(live, n).Total+model.Estimate(second, n).Total <= p.machine.Budget()
+}
+
 // memoryProblem refuses a start, names the figures and what fits.
 func memoryProblem(v models.Verdict) *llamaserver.Problem {
 	remedy, helps := llamaserver.RemedySmaller, "choose a smaller model"

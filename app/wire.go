@@ -23,6 +23,7 @@ import (
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vectorcache"
 )
@@ -35,6 +36,7 @@ type parts struct {
 	logger   *slog.Logger
 	index    *sqlite.DB
 	recorder *journal.Recorder
+	evidence *evidenceKeeper
 	engine   embedder
 	gate     *admission.Gate
 	door     *embedding.Service
@@ -95,6 +97,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 		return err
 	}
 	p.recorder = journal.NewRecorder(p.index, p.logger.With("part", "journal"))
+	p.evidence = &evidenceKeeper{store: p.index, queue: make(chan trust.Evidence, evidenceQueue), logger: p.logger.With("part", "evidence")}
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
 		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify, p.memoryCheck(s, nil))
 		if err != nil {
@@ -117,9 +120,11 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
 		return err
 	}
+	checker, _ := p.engine.(embedding.Checker) // nobody but who runs an engine can look after it
 	if p.door, err = embedding.New(embedding.Config{
 		Gate: p.gate, Engine: engine, Cache: p.cache, Total: s.Admission.Total,
-		Logger: p.logger.With("part", "door"),
+		Quarantine: p.index, Checker: checker, CheckEvery: s.Engine.CheckEvery,
+		Notify: p.recorder.Notify, Logger: p.logger.With("part", "door"),
 	}); err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}); err != nil {
 		return err
 	}
-	if p.search, err = search.New(search.Config{Store: p.index, Embedder: doorForSearch{p.door}, Trust: trust(p.engine.Snapshot)}); err != nil {
+	if p.search, err = search.New(search.Config{Store: p.index, Embedder: doorForSearch{p.door}, Trust: searchTrust(p.engine.Snapshot)}); err != nil {
 		return err
 	}
 	if p.pulls, err = newPulls(s.Models, paths, p.recorder.Notify, p.logger.With("part", "models")); err != nil {
@@ -158,7 +163,8 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model str
 	engine, err := llamaserver.New(llamaserver.Config{
 		Binary: s.Engine.Server, Model: model, Profile: profile,
 		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
-		Role: upstream.RoleEmbed, Notify: p.recorder.Notify,
+		References: p.index, Concurrency: s.Admission.Executing, ReferenceFits: p.twoFit,
+		Role: upstream.RoleEmbed, Notify: p.recorder.Notify, Evidence: p.evidence.keep,
 		CheckMemory: p.memoryCheck(s, smallerProfiles(s.Engine)),
 		Autostart:   true, Logger: p.logger.With("part", "engine"),
 	})
@@ -192,7 +198,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	}
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
-		Engine: p.engine, Gate: p.gate, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
+		Engine: p.engine, Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Pulls: p.pulls, Models: p.library,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
 	}); err != nil {
@@ -222,18 +228,24 @@ func (p *parts) stages() [][]service {
 			<-ctx.Done()
 			return p.index.Close()
 		}}, {"cache", p.cache.Run}},
-		{{"journal", p.recorder.Run}},
+		{{"journal", p.recorder.Run}, {"evidence", p.evidence.Run}},
 		gates,
 		engines,
 		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }
 
-// watchEngine tells the indexer when the engine comes, goes or changes.
+// watchEngine tells the indexer when the engine comes, goes or changes, and
+// keeps the queue to one request at a time while the engine needs that.
 func (p *parts) watchEngine(ctx context.Context) error {
 	changed, stop := p.engine.Changed()
 	defer stop()
 	for {
+		ceiling := 0
+		if p.engine.Snapshot().OneAtATime != nil {
+			ceiling = 1
+		}
+		p.gate.SetCeiling(ceiling)
 		p.indexer.EngineChanged()
 		select {
 		case <-ctx.Done():

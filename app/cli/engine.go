@@ -43,7 +43,7 @@ func (c *commands) engine() *cobra.Command {
 	logs.Args = c.arguments(0, 0, "usage.want.none")
 	logs.Flags().IntVarP(&lines, "lines", "n", 50, say("cli.engine.logs.lines"))
 	logs.Flags().BoolVarP(&follow, "follow", "f", false, say("cli.engine.logs.follow"))
-	return c.group("engine", "cli.engine", status, start, stop, restart, logs, c.generations())
+	return c.group("engine", "cli.engine", status, start, stop, restart, c.engineCheck(), c.engineQuarantine(), c.engineReport(), logs, c.generations())
 }
 
 // engineOrder is a command that changes the engine and waits for the outcome.
@@ -116,6 +116,9 @@ func (c *commands) showEngine(e llamaserver.Status) error {
 	if !e.Since.IsZero() {
 		add("engine.since", local(e.Since))
 	}
+	check := c.checkRow(e)
+	check[0].style = dim
+	rows = append(rows, check)
 	if p := e.LastError; p != nil {
 		rows = append(rows, []cell{{text: say("engine.error"), style: dim}, {text: c.engineProblem(p), style: red}})
 		if remedy, ok := c.term.words.Lookup("remedy."+string(p.Remedy), pairsOf(p.Args)...); ok && e.State != llamaserver.Ready {

@@ -62,6 +62,7 @@ func (c *commands) showStatus(s control.Status) {
 	if p := s.Engine.LastError; p != nil && s.Engine.State != llamaserver.Ready {
 		rows = append(rows, []cell{{text: say("engine.error")}, {text: c.engineProblem(p), style: red}})
 	}
+	rows = append(rows, c.checkRow(s.Engine))
 	a := s.Admission
 	rows = append(rows,
 		[]cell{{text: say("queue.title")}, {text: say("queue.line", "executing", a.Executing, "limit", a.Limits.Executing, "waiting", a.Waiting, "draining", a.Draining, "background", a.BackgroundWaiting)}},

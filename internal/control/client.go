@@ -160,6 +160,30 @@ func (c *Client) UseModel(ctx context.Context, req UseModel) (UsedModel, error) 
 	return call[UsedModel](ctx, c, "POST", "models/use", req)
 }
 
+// CheckEngine embeds the canaries now and returns what that found.
+func (c *Client) CheckEngine(ctx context.Context) (llamaserver.Status, error) {
+	return call[llamaserver.Status](ctx, c, "POST", "engine/check", nil)
+}
+
+// EngineReport is all that is known of an engine in trouble.
+func (c *Client) EngineReport(ctx context.Context) (Report, error) {
+	return call[Report](ctx, c, "GET", "engine/report", nil)
+}
+
+// Quarantine lists the texts that the engine is not given.
+func (c *Client) Quarantine(ctx context.Context) (Quarantine, error) {
+	return call[Quarantine](ctx, c, "GET", "engine/quarantine", nil)
+}
+
+// LiftQuarantine lets the text of that SHA-256 be tried again; all when it is empty.
+func (c *Client) LiftQuarantine(ctx context.Context, hash string) (Lifted, error) {
+	path := "engine/quarantine"
+	if hash != "" {
+		path += "?sha256=" + url.QueryEscape(hash)
+	}
+	return call[Lifted](ctx, c, "DELETE", path, nil)
+}
+
 // Settings lists the settings in force.
 func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	return call[Settings](ctx, c, "GET", "settings", nil)

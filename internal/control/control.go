@@ -17,6 +17,7 @@ import (
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 // Engine is the supervisor. Start returns at once; Stop and Restart return
@@ -51,6 +52,15 @@ type Index interface {
 	VectorCost(ctx context.Context, dim int) (bytes, texts int64, err error)
 }
 
+// Trust is what is known of the engine's good name.
+type Trust interface {
+	Quarantined(ctx context.Context) ([]trust.Quarantined, error)
+	LiftQuarantine(ctx context.Context, hash string) (int, error) // of every text when hash is empty
+	Evidence(ctx context.Context) ([]trust.Evidence, error)
+	// Recheck checks the engine now and returns when that is done.
+	Recheck(ctx context.Context) error
+}
+
 // Searcher answers searches.
 type Searcher interface {
 	Search(ctx context.Context, req search.Request) (search.Reply, error)
@@ -69,6 +79,7 @@ type Config struct {
 	Endpoint func() string
 	Engine   Engine
 	Gate     Gate
+	Trust    Trust
 	Validity func() Validity
 	Cache    func() embedding.CacheStats // nil = none is told
 	Indexer  Indexer
@@ -104,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Socket == "":
 		return nil, errors.New("control needs the path of its socket")
-	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Validity == nil, cfg.Indexer == nil,
+	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Trust == nil, cfg.Validity == nil, cfg.Indexer == nil,
 		cfg.Index == nil, cfg.Models == nil, cfg.Journal == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
 		return nil, errors.New("control needs every part of its Config")
 	}

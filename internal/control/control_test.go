@@ -26,6 +26,7 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
@@ -47,6 +48,7 @@ type parts struct {
 	query   document.DocumentQuery
 	log     []string
 	made    []indexer.Generation
+	held    []trust.Quarantined
 	request search.Request
 	hold    func(ctx context.Context) // called by Search
 }
@@ -104,6 +106,18 @@ func (p *parts) Retry(_ context.Context, id document.ID) error        { return p
 func (p *parts) Add(_ context.Context, path string) (document.Folder, error) {
 	return document.Folder{ID: 7, Path: path, State: document.FolderScanning, Added: day}, p.note("add %s", path)
 }
+
+func (p *parts) Quarantined(context.Context) ([]trust.Quarantined, error) { return p.held, p.err }
+
+func (p *parts) LiftQuarantine(_ context.Context, hash string) (int, error) {
+	return len(p.held), p.note("lift %s", hash)
+}
+
+func (p *parts) Evidence(context.Context) ([]trust.Evidence, error) {
+	return []trust.Evidence{{ID: 1, Code: "crash", Log: []string{"a line"}}}, p.err
+}
+
+func (p *parts) Recheck(context.Context) error { return p.note("check") }
 
 func (p *parts) Folders(context.Context) ([]document.Folder, error) { return p.list, p.err }
 
@@ -174,6 +188,7 @@ func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server
 		Endpoint: func() string { return "http://127.0.0.1:7434/v1" },
 		Engine:   p,
 		Gate:     p,
+		Trust:    p,
 		Validity: func() control.Validity {
 			return control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}}
 		},

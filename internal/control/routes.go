@@ -36,8 +36,11 @@ func (s *Server) routes() *http.ServeMux {
 		"engine/logs":          {"GET": s.engineLogs},
 		"generations":          {"GET": s.generations},
 		"models":               {"GET": s.models},
+		"engine/check":         {"POST": s.engineAction(s.cfg.Trust.Recheck)},
 		"models/inspect":       {"GET": s.inspectModel},
+		"engine/report":        {"GET": s.engineReport},
 		"models/use":           {"POST": s.useModel},
+		"engine/quarantine":    {"GET": s.quarantine, "DELETE": s.liftQuarantine},
 		"settings":             {"GET": s.settings},
 	}
 	if s.cfg.Pulls != nil {

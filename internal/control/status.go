@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,11 +43,11 @@ func (s *Server) snapshot(ctx context.Context) (Status, error) {
 		Endpoint:  s.cfg.Endpoint(),
 		Engine:    engine,
 		Admission: s.cfg.Gate.Stats(),
-		Validity:  s.cfg.Validity(),
+		Validity:  s.validity(engine),
 		Cache:     s.cacheStats(),
 		Index:     index,
 		Roles:     roles,
-		Problems:  append(problems(engine, folders), roleProblems(roles)...),
+		Problems:  slices.Concat(problems(engine, folders), trustProblems(s.validity(engine)), roleProblems(roles)),
 	}, nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 // Status is the reply to GET status: one snapshot of everything. What events
@@ -26,11 +28,40 @@ type Status struct {
 	Problems  []Problem            `json:"problems"` // never null
 }
 
-// Validity tells of vectors that were refused since the app started.
+// Validity tells how far vectors are to be believed: what was refused since
+// the app started, and what the last check of the engine found.
 type Validity struct {
-	Rejected    int64      `json:"rejected"`               // vectors
+	Checked     int64      `json:"checked"`                // vectors found valid
+	Rejected    int64      `json:"rejected"`               // replies found invalid
 	LastAt      *time.Time `json:"last_at,omitempty"`      // nil when none was
 	LastReasons []string   `json:"last_reasons,omitempty"` // of the last refused reply
+	Quarantined int        `json:"quarantined"`            // texts that the present engine is not given
+
+	Canary     *canary.Result          `json:"canary,omitempty"`        // the last check; nil before the first
+	OneAtATime *llamaserver.OneAtATime `json:"one_at_a_time,omitempty"` // why texts are computed one at a time; nil = they are not
+}
+
+// Quarantine is the reply to GET engine/quarantine.
+type Quarantine struct {
+	Quarantined []trust.Quarantined `json:"quarantined"` // newest first, of every fingerprint; never null
+}
+
+// Lifted is the reply to DELETE engine/quarantine.
+type Lifted struct {
+	Lifted int `json:"lifted"` // entries
+}
+
+// Report is the reply to GET engine/report: all that is known of an engine in
+// trouble, and no text of anybody.
+type Report struct {
+	At          time.Time           `json:"at"`
+	Version     string              `json:"version"`
+	System      string              `json:"system"` // operating system and architecture
+	Engine      llamaserver.Status  `json:"engine"`
+	Validity    Validity            `json:"validity"`
+	Admission   admission.Stats     `json:"admission"`
+	Quarantined []trust.Quarantined `json:"quarantined"` // never null
+	Evidence    []trust.Evidence    `json:"evidence"`    // newest first; never null
 }
 
 // IndexStatus is the ledger over all folders, and the work done since the app started.

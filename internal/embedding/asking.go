@@ -31,8 +31,9 @@ type asking struct {
 	keys  []vector.Key
 	got   []vector.Embedding // Vector is nil where there is none yet
 
-	permit  *admission.Permit // for the next plan; usually nil
-	counted bool              // the gate has counted the outcome
+	permit   *admission.Permit // for the next plan; usually nil
+	counted  bool              // the gate has counted the outcome
+	underway bool              // it has been planned before
 }
 
 type text struct {
@@ -83,10 +84,11 @@ func (a *asking) answer(ctx context.Context) (Result, error) {
 
 // plan makes the texts for the engine of now and looks for those known.
 func (a *asking) plan(ctx context.Context) error {
-	instance, err := a.service.current()
+	instance, err := a.present(ctx)
 	if err != nil {
 		return err
 	}
+	a.underway = true
 	if a.texts == nil || instance.Fingerprint != a.instance.Fingerprint || instance.MaxTokens != a.instance.MaxTokens {
 		a.service.flights.leave(a)
 		a.instance = instance
@@ -95,6 +97,9 @@ func (a *asking) plan(ctx context.Context) error {
 		}
 	}
 	a.instance = instance
+	if err := a.refuseQuarantined(ctx); err != nil {
+		return err
+	}
 	a.lookUp(ctx)
 	return nil
 }
@@ -179,7 +184,7 @@ func (a *asking) lead(ctx context.Context, own []*flight) error {
 		return err
 	}
 	// The engine may have gone or changed while the request waited.
-	instance, err := s.current()
+	instance, err := a.present(ctx)
 	if err != nil || instance.Fingerprint != a.instance.Fingerprint {
 		s.flights.fail(own, takeoff)
 		return err // with none, the permit serves the next plan

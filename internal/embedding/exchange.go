@@ -3,8 +3,6 @@ package embedding
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -26,6 +25,13 @@ type exchange struct {
 	lane     admission.Lane
 	own      []*flight // all have ended when run has answered
 	decides  bool      // a success of it is the success of its request
+
+	// Of run alone.
+	calling []*flight            // of the call under way, or the last one
+	visit   *visit               // of that call
+	lost    *vector.InvalidError // an input is at fault: only suspects are still tried
+	carried bool                 // its engine was lost once through nobody's fault
+	apart   bool                 // suspects were invalid in company of an engine found sound
 
 	party atomic.Int32
 	reply chan error // buffered: run never waits for the caller
@@ -56,6 +62,9 @@ func (e *exchange) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.service.total, &TimeoutError{After: e.service.total})
 	defer cancel()
 	err := e.embed(ctx)
+	if errors.Is(err, errAgain) {
+		err, e.decides = nil, false
+	}
 	answered := e.party.CompareAndSwap(partyOpen, partyAnswered)
 
 	var timeout *TimeoutError
@@ -83,11 +92,10 @@ func (e *exchange) run(ctx context.Context) {
 // outlast holds the permit until the engine that did not answer is gone:
 // hanging up on it would not free its slot.
 func (e *exchange) outlast(timeout *TimeoutError) {
-	generation := e.instance.Generation
-	if err := e.service.engine.Replace(e.service.stopping, generation, timeout.Error()); err != nil {
-		e.service.logger.Error("Replace an engine that does not answer",
-			slog.Uint64("generation", generation), slog.Any("error", err))
+	if len(e.calling) == 1 && !e.visit.company() {
+		e.offend(e.service.stopping, e.calling[0], trust.ReasonHang)
 	}
+	e.service.giveUp(e.instance, trust.FaultHang, timeout.Error(), e.calling)
 	e.permit.Release(admission.UpstreamTimeout)
 }
 
@@ -103,27 +111,70 @@ func (e *exchange) embed(ctx context.Context) error {
 	began := time.Now()
 	longest := time.Duration(0) // of the calls so far
 	for len(left) > 0 {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			flights.fail(left, &failure{err: context.Cause(ctx)})
 			return context.Cause(ctx)
-		}
-		if e.party.Load() == partyLeft {
+		case e.hopeless(left):
+			flights.fail(left, takeoff)
+			return e.lost
+		case e.party.Load() == partyLeft:
 			if left = e.finish(left, e.service.total-time.Since(began), longest); len(left) == 0 {
 				return errAbandoned
 			}
 		}
-		flights.urgent(left)
-		n := batch(left, e.instance.BatchTokens)
 		start := time.Now()
-		embeddings, err := e.call(ctx, left[:n], dim)
+		call, embeddings, err := e.next(ctx, left, dim)
 		longest = max(longest, time.Since(start))
-		if err != nil {
-			return e.judge(ctx, err, left[:n], left[n:], time.Since(began))
+		rest := left[len(call):]
+		if err == nil {
+			flights.land(call, embeddings)
+			e.service.computed(len(call))
+			left, dim = rest, len(embeddings[0].Vector)
+			continue
 		}
-		flights.land(left[:n], embeddings)
-		left, dim = left[n:], len(embeddings[0].Vector)
+		var invalid *vector.InvalidError
+		if errors.As(err, &invalid) {
+			e.service.noteInvalid(invalid)
+			if call[0].suspect {
+				left = e.convict(call[0], rest, invalid.Problems[0])
+				continue
+			}
+		}
+		if left, err = e.judge(ctx, finding{call, rest, e.visit, err, time.Since(began)}); err != nil {
+			return err
+		}
+	}
+	if e.lost != nil {
+		return e.lost
 	}
 	return nil
+}
+
+// next makes the next engine call: a suspect's trial, or as many flights as
+// make a good call.
+func (e *exchange) next(ctx context.Context, left []*flight, dim int) (call []*flight, embeddings []vector.Embedding, err error) {
+	s := e.service
+	if left[0].suspect {
+		embedding, err := e.try(ctx, left[0], dim)
+		return left[:1], []vector.Embedding{embedding}, err
+	}
+	n := 1
+	if !e.instance.OneAtATime {
+		s.flights.urgent(left)
+		n = batch(left, e.instance.BatchTokens)
+	}
+	call = left[:n]
+	visit, err := s.crew.enter(ctx, e.instance.OneAtATime)
+	if err != nil {
+		return call, nil, err
+	}
+	defer visit.leave()
+	e.visit, e.calling = visit, call
+	if embeddings, err = e.call(ctx, call, dim); err == nil {
+		e.calling = nil
+	}
+	return call, embeddings, err
 }
 
 // finish says what to go on with when the caller has left; the rest ends here.
@@ -166,42 +217,6 @@ func (e *exchange) call(ctx context.Context, call []*flight, dim int) ([]vector.
 		embeddings[i] = vector.Embedding{Vector: reply.Vectors[i], Tokens: tokens, Counted: counted}
 	}
 	return embeddings, nil
-}
-
-// judge gives an engine call's error the form the caller knows, and ends the
-// flights of the call and of those that will not follow it. Whoever joined one
-// that is not to blame tries for itself.
-func (e *exchange) judge(ctx context.Context, err error, call, rest []*flight, elapsed time.Duration) error {
-	flights := e.service.flights
-	defer flights.fail(rest, takeoff)
-	var invalid *vector.InvalidError
-	if errors.As(err, &invalid) {
-		e.service.noteInvalid(invalid)
-		for _, problem := range invalid.Problems {
-			blamed, why := call, &failure{reason: problem.Reason, whole: true}
-			if i := problem.Index; i >= 0 && i < len(call) {
-				blamed, why = call[i:i+1], &failure{reason: problem.Reason}
-			}
-			flights.fail(blamed, why)
-		}
-		flights.fail(call, takeoff)
-		return invalid
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	} else if long := new(llamaclient.ContextError); errors.As(err, &long) {
-		err = e.tooLong(ctx, long, call)
-	} else {
-		err = e.service.translate(fmt.Errorf("embed: %w", err), elapsed)
-	}
-	why := takeoff
-	var timeout *TimeoutError
-	if errors.As(err, &timeout) {
-		why = &failure{err: timeout} // the engine is being replaced; all have waited long
-	}
-	flights.fail(call, why)
-	flights.fail(rest, why)
-	return err
 }
 
 // tooLong finds the input the engine meant: it does not say which.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/vector"
 	"github.com/ondol-app/ondol/internal/vectorcache"
 )
@@ -120,6 +122,10 @@ type fakeEngine struct {
 	instance embedding.Instance // guarded by mu
 	err      error              // guarded by mu
 	replaced []uint64           // guarded by mu
+	faults   []trust.Fault      // guarded by mu; of replaced
+	watchers []chan struct{}    // guarded by mu
+
+	onReplace func(*fakeEngine) // called with the lock, after the generation has risen
 }
 
 func (e *fakeEngine) Current() (embedding.Instance, error) {
@@ -134,15 +140,47 @@ func (e *fakeEngine) become(fingerprint string, client embedding.Client) {
 	defer e.mu.Unlock()
 	e.instance.Generation++
 	e.instance.Fingerprint, e.instance.Client = fingerprint, client
+	e.tell()
 }
 
 func (e *fakeEngine) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.err = err
+	e.tell()
 }
 
-func (e *fakeEngine) Replace(ctx context.Context, generation uint64, _ string) error {
+func (e *fakeEngine) Changed() (<-chan struct{}, func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := make(chan struct{}, 1)
+	e.watchers = append(e.watchers, c)
+	return c, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.watchers = slices.DeleteFunc(e.watchers, func(w chan struct{}) bool { return w == c })
+	}
+}
+
+// ended is the generations that were replaced, and why.
+func (e *fakeEngine) ended() ([]uint64, []trust.Fault) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.replaced), slices.Clone(e.faults)
+}
+
+// tell needs the lock.
+func (e *fakeEngine) tell() {
+	for _, c := range e.watchers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Replace ends a generation; the next one is there when away is over.
+func (e *fakeEngine) Replace(ctx context.Context, generation uint64, fault trust.Fault) error {
 	select {
 	case <-time.After(e.replaceTakes):
 	case <-ctx.Done():
@@ -151,7 +189,16 @@ func (e *fakeEngine) Replace(ctx context.Context, generation uint64, _ string) e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.replaced = append(e.replaced, generation)
-	return e.replaceError
+	e.faults = append(e.faults, fault)
+	if generation != e.instance.Generation || e.replaceError != nil {
+		return e.replaceError
+	}
+	e.instance.Generation++
+	if e.onReplace != nil {
+		e.onReplace(e)
+	}
+	e.tell()
+	return nil
 }
 
 // door is a service with its gate over a fake engine, all running.
@@ -180,6 +227,12 @@ func openCached(t testing.TB, client *fakeClient, limits admission.Limits) *door
 
 func openWith(t testing.TB, client *fakeClient, limits admission.Limits, cache *vectorcache.Cache) *door {
 	t.Helper()
+	return openConfig(t, client, limits, embedding.Config{Cache: cache})
+}
+
+// openConfig fills in gate and engine.
+func openConfig(t testing.TB, client *fakeClient, limits admission.Limits, config embedding.Config) *door {
+	t.Helper()
 	engine := &fakeEngine{instance: embedding.Instance{
 		Generation: 7, Client: client, Model: "fake", Dim: 4, MaxTokens: 1000, BatchTokens: 4096, Fingerprint: "f1",
 	}}
@@ -187,7 +240,8 @@ func openWith(t testing.TB, client *fakeClient, limits admission.Limits, cache *
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := embedding.New(embedding.Config{Gate: gate, Engine: engine, Cache: cache})
+	config.Gate, config.Engine = gate, engine
+	service, err := embedding.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,8 @@ type flight struct {
 	input  int            // the leader's first input with this text
 	tokens int            // of the text, when it has been counted; else 0
 
+	suspect bool // of its exchange alone: to be tried alone, see design.md
+
 	// Guarded by flights.mu; the leader may read the last two when its
 	// exchange has answered.
 	executing bool              // the leader has its permit

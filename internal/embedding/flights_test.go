@@ -296,59 +296,45 @@ func TestJoinerLeaves(t *testing.T) {
 }
 
 func TestInvalidIsShared(t *testing.T) {
-	for name, whole := range map[string]bool{"one vector": false, "the whole reply": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := openCached(t, &fakeClient{delay: time.Second}, admission.DefaultLimits())
-				defer d.stop()
-				d.client.fault = func(_ context.Context, n int, _ []string, good llamaclient.Reply) (llamaclient.Reply, error) {
-					if n > 0 {
-						return good, nil
-					}
-					if whole {
-						good.Vectors = good.Vectors[1:]
-					} else {
-						good.Vectors[1] = make([]float32, 4)
-					}
-					return good, nil
+	synctest.Test(t, func(t *testing.T) {
+		d := openCached(t, &fakeClient{delay: time.Second}, admission.DefaultLimits())
+		defer d.stop()
+		broken := true
+		d.client.fault = func(_ context.Context, _ int, inputs []string, good llamaclient.Reply) (llamaclient.Reply, error) {
+			for i, input := range inputs {
+				if input == "bad" && broken {
+					good.Vectors[i] = make([]float32, 4)
 				}
-				leader := d.ask(t.Context(), client("good", "bad", "bad"))
-				joined := d.ask(t.Context(), client("bad"))
-				innocent := d.ask(t.Context(), client("good"))
-				problems := func(r reply) []vector.Problem {
-					var invalid *vector.InvalidError
-					if !errors.As(r.err, &invalid) {
-						t.Fatalf("error = %v, want *vector.InvalidError", r.err)
-					}
-					return invalid.Problems
-				}
-				ofLeader := []vector.Problem{{Index: 1, Reason: vector.ReasonZero}, {Index: 2, Reason: vector.ReasonZero}}
-				ofJoined := []vector.Problem{{Index: 0, Reason: vector.ReasonZero}}
-				totals := map[admission.Outcome]uint64{admission.InvalidVector: 2, admission.Served: 2}
-				if whole {
-					ofLeader = []vector.Problem{{Index: vector.WholeReply, Reason: vector.ReasonCount}}
-					ofJoined = ofLeader
-					totals = map[admission.Outcome]uint64{admission.InvalidVector: 3, admission.Served: 1}
-				}
-				if diff := cmp.Diff(ofLeader, problems(<-leader)); diff != "" {
-					t.Errorf("leader (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(ofJoined, problems(<-joined)); diff != "" {
-					t.Errorf("joined (-want +got):\n%s", diff)
-				}
-				if r := <-innocent; whole {
-					problems(r)
-				} else if got := wantVectors(t, r, "good"); got.Joined+got.Cached != 0 {
-					t.Errorf("who was not to blame did not try for itself: %+v", got)
-				}
-				// Nothing of it was kept.
-				if r := <-d.ask(t.Context(), client("bad")); wantVectors(t, r, "bad").Cached != 0 {
-					t.Error("an invalid vector was cached")
-				}
-				wantTotals(t, d.wantIdle(t), totals)
-			})
-		})
-	}
+			}
+			return good, nil
+		}
+		leader := d.ask(t.Context(), client("good", "bad", "bad"))
+		joined := d.ask(t.Context(), client("bad"))
+		innocent := d.ask(t.Context(), client("good"))
+		for _, one := range []struct {
+			name  string
+			reply <-chan reply
+			want  []vector.Problem
+		}{
+			{"leader", leader, []vector.Problem{{Index: 1, Reason: vector.ReasonZero}, {Index: 2, Reason: vector.ReasonZero}}},
+			{"joined", joined, []vector.Problem{{Index: 0, Reason: vector.ReasonZero}}},
+		} {
+			var invalid *vector.InvalidError
+			if r := <-one.reply; !errors.As(r.err, &invalid) {
+				t.Fatalf("%s: error = %v, want *vector.InvalidError", one.name, r.err)
+			}
+			if diff := cmp.Diff(one.want, invalid.Problems); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", one.name, diff)
+			}
+		}
+		wantVectors(t, <-innocent, "good")
+		// Nothing of it was kept.
+		broken = false
+		if r := <-d.ask(t.Context(), client("bad")); wantVectors(t, r, "bad").Cached != 0 {
+			t.Error("an invalid vector was cached")
+		}
+		wantTotals(t, d.wantIdle(t), map[admission.Outcome]uint64{admission.InvalidVector: 2, admission.Served: 2})
+	})
 }
 
 func TestEngineVanishesUnderTheLeader(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/sqlite"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/vector"
 	"github.com/ondol-app/ondol/internal/vectorcache"
 )
@@ -61,13 +63,20 @@ func (c *watchedClient) atWork() int {
 type realEngine struct {
 	client *watchedClient
 	kill   func() // SIGKILL, and wait for its end
+	gone   atomic.Bool
 }
 
+func (e *realEngine) Changed() (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
+
 func (e *realEngine) Current() (embedding.Instance, error) {
+	if e.gone.Load() {
+		return embedding.Instance{}, &embedding.UnavailableError{State: "failed", Final: true}
+	}
 	return embedding.Instance{Generation: 1, Client: e.client, Model: "qwen3-shaped", Dim: 2560, MaxTokens: 1024, BatchTokens: 2, Fingerprint: "f"}, nil
 }
 
-func (e *realEngine) Replace(context.Context, uint64, string) error {
+func (e *realEngine) Replace(context.Context, uint64, trust.Fault) error {
+	e.gone.Store(true)
 	e.kill()
 	return nil
 }

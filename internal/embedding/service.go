@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/vector"
 	"github.com/ondol-app/ondol/internal/vectorcache"
 )
@@ -20,14 +21,25 @@ const DefaultTotal = 300 * time.Second
 // defaultRetry is offered while an engine that vanished has not said more.
 const defaultRetry = time.Second
 
+// DefaultCheckEvery is after how many vectors the engine is checked (contract
+// section 2).
+const DefaultCheckEvery = 1000
+
 // Config of a Service. Gate and Engine are required; a nil Cache means that
 // nothing is kept, Total 0 means DefaultTotal, a nil Logger none.
 type Config struct {
-	Gate   *admission.Gate
-	Engine Engine
-	Cache  *vectorcache.Cache
-	Total  time.Duration
-	Logger *slog.Logger
+	Gate       *admission.Gate
+	Engine     Engine
+	Cache      *vectorcache.Cache
+	Quarantine Quarantine // nil = forgotten with the service
+	Total      time.Duration
+	Logger     *slog.Logger
+
+	Checker    Checker // nil = the engine is not checked
+	CheckEvery int     // vectors between two checks; 0 = DefaultCheckEvery
+
+	// Notify is told what happened; it returns at once. Nil = nobody listens.
+	Notify func(event.Event)
 }
 
 // Service is the door to one engine role. Its methods are safe for
@@ -38,15 +50,24 @@ type Service struct {
 	cache  *vectorcache.Cache // nil = none
 	total  time.Duration
 	logger *slog.Logger
+	notify func(event.Event)
 
-	flights  *flights
-	counting *turnstile // for token counts
+	flights    *flights
+	counting   *turnstile // for token counts
+	crew       *crew
+	quarantine *quarantine
+
+	checker    Checker // nil = none
+	every      int
+	sinceCheck atomic.Int64  // valid vectors
+	kick       chan struct{} // 1-buffered: a check is due
 
 	stopping context.Context // ends with Run's context
 	stop     context.CancelFunc
 
 	mu        sync.Mutex
 	closed    bool           // guarded by mu; no exchange begins any more
+	given     givenUp        // guarded by mu
 	exchanges sync.WaitGroup // Add under mu while not closed
 
 	checked  atomic.Uint64
@@ -76,10 +97,17 @@ func New(config Config) (*Service, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	if config.CheckEvery == 0 {
+		config.CheckEvery = DefaultCheckEvery
+	}
+	if config.Notify == nil {
+		config.Notify = func(event.Event) {}
+	}
 	s := &Service{
 		gate: config.Gate, engine: config.Engine, cache: config.Cache, total: config.Total, logger: config.Logger,
-		counting: newTurnstile(),
-		flights:  &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
+		notify: config.Notify, checker: config.Checker, every: config.CheckEvery, kick: make(chan struct{}, 1),
+		counting: newTurnstile(), crew: newCrew(), quarantine: &quarantine{store: config.Quarantine, logger: config.Logger},
+		flights: &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -89,7 +117,7 @@ func New(config Config) (*Service, error) {
 // caller has gone included. That takes at most the total time limit, and no
 // longer than the engine lives: an engine that stops ends them all.
 func (s *Service) Run(ctx context.Context) error {
-	<-ctx.Done()
+	s.upkeep(ctx)
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -152,7 +180,7 @@ func (s *Service) Info() (Info, error) {
 
 // Validity tells how the replies were judged.
 func (s *Service) Validity() Validity {
-	v := Validity{Checked: s.checked.Load(), Rejected: s.rejected.Load()}
+	v := Validity{Checked: s.checked.Load(), Rejected: s.rejected.Load(), Quarantined: s.quarantine.size()}
 	if last := s.last.Load(); last != nil {
 		v.LastInvalid, v.LastReasons = &last.at, last.reasons
 	}

@@ -335,39 +335,34 @@ func TestSplit(t *testing.T) {
 	})
 }
 
+// An engine that is sound, and inputs that are at fault whoever is with them.
 func TestInvalidReply(t *testing.T) {
 	nan := []float32{1, float32(math.NaN()), 0, 0}
-	tests := []struct {
-		name    string
-		spoil   func(*llamaclient.Reply)
-		err     error
-		want    []vector.Problem
-		reasons []vector.Reason
+	problem := func(i int, reason vector.Reason) vector.Problem { return vector.Problem{Index: i, Reason: reason} }
+	for _, tt := range []struct {
+		name string
+		bad  map[string][]float32
+		said bool // by the client, not found by us
+		want []vector.Problem
 	}{
-		{name: "from the client",
-			err:     &vector.InvalidError{Problems: []vector.Problem{{Index: 1, Reason: vector.ReasonNotFinite}, {Index: 4, Reason: vector.ReasonZero}, {Index: 5, Reason: vector.ReasonZero}}},
-			want:    []vector.Problem{{Index: 33, Reason: vector.ReasonNotFinite}, {Index: 36, Reason: vector.ReasonZero}, {Index: 37, Reason: vector.ReasonZero}},
-			reasons: []vector.Reason{vector.ReasonNotFinite, vector.ReasonZero}},
+		{"as the client says", map[string][]float32{"33": nan, "36": make([]float32, 4), "37": make([]float32, 4)}, true,
+			[]vector.Problem{problem(33, vector.ReasonNotFinite), problem(36, vector.ReasonZero), problem(37, vector.ReasonZero)}},
 		// The law is applied here as well, whatever the client.
-		{name: "not finite", spoil: func(r *llamaclient.Reply) { r.Vectors[2] = nan },
-			want: []vector.Problem{{Index: 34, Reason: vector.ReasonNotFinite}}, reasons: []vector.Reason{vector.ReasonNotFinite}},
-		{name: "dimension", spoil: func(r *llamaclient.Reply) { r.Vectors[0] = r.Vectors[0][:3] },
-			want: []vector.Problem{{Index: 32, Reason: vector.ReasonDimension}}, reasons: []vector.Reason{vector.ReasonDimension}},
-		{name: "norm", spoil: func(r *llamaclient.Reply) { r.Vectors[0] = []float32{1, 2, 3, 4} },
-			want: []vector.Problem{{Index: 32, Reason: vector.ReasonNorm}}, reasons: []vector.Reason{vector.ReasonNorm}},
-		{name: "count", spoil: func(r *llamaclient.Reply) { r.Vectors = r.Vectors[1:] },
-			want: []vector.Problem{{Index: vector.WholeReply, Reason: vector.ReasonCount}}, reasons: []vector.Reason{vector.ReasonCount}},
-	}
-	for _, lane := range []admission.Lane{admission.LaneClient, admission.LaneBackground} {
-		for _, tt := range tests {
+		{"not finite", map[string][]float32{"34": nan}, false, []vector.Problem{problem(34, vector.ReasonNotFinite)}},
+		{"dimension", map[string][]float32{"32": {1, 0, 0}}, false, []vector.Problem{problem(32, vector.ReasonDimension)}},
+		{"norm", map[string][]float32{"32": {1, 2, 3, 4}}, false, []vector.Problem{problem(32, vector.ReasonNorm)}},
+	} {
+		for _, lane := range []admission.Lane{admission.LaneClient, admission.LaneBackground} {
 			t.Run(fmt.Sprint(tt.name, " ", lane), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					d := open(t, &fakeClient{fault: func(_ context.Context, n int, _ []string, good llamaclient.Reply) (llamaclient.Reply, error) {
-						if n == 1 { // the second call of the request
-							if tt.err != nil {
-								return llamaclient.Reply{}, tt.err
+					d := open(t, &fakeClient{fault: func(_ context.Context, _ int, inputs []string, good llamaclient.Reply) (llamaclient.Reply, error) {
+						for i, input := range inputs {
+							if v := tt.bad[input]; v != nil {
+								good.Vectors[i] = v
 							}
-							tt.spoil(&good)
+						}
+						if err := vector.Check(good.Vectors, vector.Expect{Count: len(inputs), Dim: 4, Normalized: true}); tt.said && err != nil {
+							return llamaclient.Reply{}, err
 						}
 						return good, nil
 					}}, admission.DefaultLimits())
@@ -383,15 +378,20 @@ func TestInvalidReply(t *testing.T) {
 					if got.Vectors != nil {
 						t.Errorf("%d vectors came with the error", len(got.Vectors))
 					}
-					if calls, _ := d.client.seen(); len(calls) != 2 {
-						t.Errorf("%d engine calls, want none after the invalid one", len(calls))
+					// Two of the request, a look at the engine, and each that was
+					// named by itself, followed by a look.
+					if calls, _ := d.client.seen(); len(calls) != 3+2*len(tt.want) {
+						t.Errorf("%d engine calls, want none after the verdict: %q", len(calls), calls)
 					}
 					v := d.Validity()
-					if v.Rejected != 1 || v.Checked != 32 || v.LastInvalid == nil || !v.LastInvalid.Equal(time.Now()) {
+					if v.Rejected != uint64(1+len(tt.want)) || v.Checked != 32 || v.LastInvalid == nil || !v.LastInvalid.Equal(time.Now()) {
 						t.Errorf("Validity = %+v", v)
 					}
-					if diff := cmp.Diff(tt.reasons, v.LastReasons); diff != "" {
-						t.Errorf("reasons (-want +got):\n%s", diff)
+					if last := []vector.Reason{tt.want[len(tt.want)-1].Reason}; !slices.Equal(v.LastReasons, last) {
+						t.Errorf("reasons = %v, want %v", v.LastReasons, last)
+					}
+					if replaced, _ := d.engine.ended(); len(replaced) != 0 || v.Quarantined != 0 {
+						t.Errorf("replaced %v, %d quarantined, for a first fault of an input", replaced, v.Quarantined)
 					}
 					if stats := d.wantIdle(t); stats.Totals[admission.InvalidVector] != 1 {
 						t.Errorf("totals = %v", stats.Totals)
@@ -400,6 +400,27 @@ func TestInvalidReply(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A reply that is invalid as a whole says nothing of any input: each is tried
+// by itself, and nobody is refused.
+func TestInvalidAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, &fakeClient{fault: func(_ context.Context, n int, _ []string, good llamaclient.Reply) (llamaclient.Reply, error) {
+			if n == 1 {
+				good.Vectors = good.Vectors[1:]
+			}
+			return good, nil
+		}}, admission.DefaultLimits())
+		defer d.stop()
+		if r, err := d.Embed(t.Context(), client(distinct(40)...)); err != nil || len(r.Vectors) != 40 {
+			t.Fatalf("%d vectors, %v", len(r.Vectors), err)
+		}
+		if calls, _ := d.client.seen(); len(calls) != 3+2*8 {
+			t.Errorf("%d engine calls", len(calls))
+		}
+		d.wantIdle(t)
+	})
 }
 
 func TestTooLong(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
@@ -19,7 +21,25 @@ type Engine interface {
 
 	// Replace ends the instance of that generation, whatever state it is in,
 	// and returns when its process is gone; at once when it is gone already.
-	Replace(ctx context.Context, generation uint64, cause string) error
+	Replace(ctx context.Context, generation uint64, fault trust.Fault) error
+
+	// Changed returns a channel that gets a value after what Current says may
+	// have changed, and a function that ends this.
+	Changed() (changed <-chan struct{}, stop func())
+}
+
+// Checker looks, with canaries, whether an instance is still sound. It asks
+// for a turn before every step. An error means that nothing was found out.
+type Checker interface {
+	Recheck(ctx context.Context, generation uint64, turn canary.Turn) (canary.Result, error)
+}
+
+// Quarantine remembers, over restarts of the app, which texts an engine is not
+// given again. It is bounded: the oldest are forgotten.
+type Quarantine interface {
+	Quarantined(ctx context.Context, fingerprint string) ([]trust.Quarantined, error) // newest first; of all when empty
+	Arrest(ctx context.Context, q trust.Quarantined) error
+	Release(ctx context.Context, hash string) (released int, err error) // of all when empty
 }
 
 // Client is one instance's connection; *llamaclient.Client is one.
@@ -41,6 +61,13 @@ type Instance struct {
 	// Unnormalized says that vectors need not have norm 1. llama-server
 	// normalises unless told otherwise, so the zero value is the strict one.
 	Unnormalized bool
+
+	// Probe is what it answered to canary.Probe when it was checked; nil = not known.
+	Probe []float32
+
+	// OneAtATime says that its vectors are right only when it computes one
+	// text at a time.
+	OneAtATime bool
 }
 
 // Request is one caller's wish.
@@ -80,6 +107,7 @@ type Validity struct {
 	Rejected    uint64          `json:"rejected"`               // replies found invalid
 	LastInvalid *time.Time      `json:"last_invalid,omitempty"` // nil = never
 	LastReasons []vector.Reason `json:"last_reasons,omitempty"` // of that reply, each once
+	Quarantined int             `json:"quarantined"`            // texts the present engine is not given
 }
 
 // CacheStats tells where vectors came from since the start, by distinct texts

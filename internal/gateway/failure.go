@@ -214,6 +214,11 @@ func invalidReply(e *vector.InvalidError, what, field, code string) failure {
 	if more := len(e.Problems) - len(named); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
+	if e.Problems[0].Reason == vector.ReasonQuarantined { // then all are
+		return failure{status: http.StatusBadGateway, noRetry: true, body: openai.Error{
+			Type: openai.TypeServer, Param: field, Code: code,
+			Message: "the engine is not asked for " + list + ": what stands there harmed it before and is in quarantine; leave it out, or let it be tried again with `ondol engine quarantine clear`"}}
+	}
 	return failure{status: http.StatusBadGateway, noRetry: true, body: openai.Error{
 		Type: openai.TypeServer, Param: field, Code: code,
 		Message: "the engine gave no valid " + what + " for " + list + "; nothing was served or stored, leave these inputs out and check `ondol status`"}}

@@ -8,15 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/process"
 	"github.com/ondol-app/ondol/internal/vector"
 )
-
-// probeTexts are embedded before an engine may be used: two, so that count
-// and order are seen too.
-var probeTexts = []string{"hello", "The floor keeps warm all night."}
 
 // defaultUbatch is llama-server's physical batch where no flag sets one, tokens.
 const defaultUbatch = 512
@@ -41,22 +38,23 @@ func calledBy(path string, h *gguf.Header) string {
 	return modelName(path)
 }
 
-// check sends the probe and learns what the engine can do.
-func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, client *llamaclient.Client, hash *hashing) (*Instance, *Problem) {
+// check sends the probe, learns what the engine can do, and runs the canaries
+// where its role is embedding.
+func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, client *llamaclient.Client, hash *hashing) (*Instance, canary.Result, *Problem) {
 	probing, cancel := context.WithTimeout(ctx, e.config.ProbeTimeout)
 	defer cancel()
 	flags := e.config.Profile.Flags
 	props, err := client.Props(probing)
 	if err != nil {
-		return nil, e.probeProblem(ctx, child, err)
+		return nil, canary.Result{}, e.probeProblem(ctx, child, err)
 	}
 	probed, err := e.probe(probing, client)
 	if err != nil {
-		return nil, e.probeProblem(ctx, child, err)
+		return nil, canary.Result{}, e.probeProblem(ctx, child, err)
 	}
 	sum, err := hash.wait(ctx)
 	if err != nil {
-		return nil, e.probeProblem(ctx, child, err)
+		return nil, canary.Result{}, e.probeProblem(ctx, child, err)
 	}
 	ubatch := flagNumber(flags, defaultUbatch, "-ub", "--ubatch-size")
 	i := &Instance{
@@ -65,13 +63,28 @@ func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, 
 		Fingerprint: fingerprint(sum, plan.binary.version, flags, probed.dim),
 	}
 	i.BatchTokens = max(i.MaxTokens, ubatch)
+	var result canary.Result
+	if probed.dim > 0 {
+		if result, err = e.measure(probing, i, client); err != nil {
+			return nil, result, e.probeProblem(ctx, child, err)
+		}
+		e.emit(update{kind: eventNone, result: &result})
+		if !result.OK() && !i.OneAtATime || result.Poisoned {
+			p := canaryProblem(result)
+			p.Log = e.log.last()
+			return nil, result, p
+		}
+	}
 	now := time.Now().UTC()
 	e.emit(update{kind: eventNone, learn: func(f *facts) {
+		if !i.OneAtATime {
+			f.oneAtATime = nil
+		}
 		f.probe = Probe{OK: true, At: &now}
 		f.fingerprint = i.Fingerprint
 		f.model.Dimension, f.model.Context, f.model.MaxTokens, f.model.SHA256 = probed.dim, props.ContextPerSlot, i.MaxTokens, sum
 	}})
-	return i, nil
+	return i, result, nil
 }
 
 // maxTokens is the longest input: what a slot holds, what the model was made

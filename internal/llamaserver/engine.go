@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/process"
@@ -30,6 +31,7 @@ type engine struct {
 	log        *engineLog
 	inspector  *inspector
 	generation uint64
+	aloneOnly  bool         // texts together have spoilt one of this kind: that is not tried again
 	emit       func(update) // blocks until the owner has taken it
 
 	cancel context.CancelFunc // asks for the end
@@ -41,7 +43,8 @@ type engine struct {
 type update struct {
 	kind    eventKind
 	problem *Problem
-	learn   func(*facts) // may be nil
+	learn   func(*facts)   // may be nil
+	result  *canary.Result // canaries were run
 }
 
 // facts are what is known of the present or last engine, for Status.
@@ -55,6 +58,10 @@ type facts struct {
 	probe           Probe
 	instance        *Instance     // nil unless this engine was found good and runs
 	load            time.Duration // from start to ready, of the last engine that got there
+
+	canary     *canary.Result // the last
+	oneAtATime *OneAtATime
+	aloneOnly  bool // together spoilt the last engine for good; until a person starts one
 }
 
 // plan is everything a start needs.
@@ -94,7 +101,7 @@ func (e *engine) live(ctx context.Context) (p *Problem) {
 	}
 	defer client.Close()
 
-	e.log.begin(e.generation, plan.binary.path, plan.args)
+	alarm := e.log.begin(e.generation, plan.binary.path, plan.args)
 	child, err := process.Start(ctx, process.Spec{
 		Path: plan.binary.path, Args: plan.args, Env: append(environment(os.Environ()), e.config.Env...), Dir: e.config.RunDir,
 		Log: e.log, Record: files.record(),
@@ -121,14 +128,16 @@ func (e *engine) live(ctx context.Context) (p *Problem) {
 		return problem(CodeRunDir, "%v", err)
 	}
 	e.emit(update{kind: eventChecking})
-	instance, p := e.check(loading, plan, child, client, hash)
+	instance, result, p := e.check(loading, plan, child, client, hash)
 	if p != nil {
 		return p
 	}
 	e.emit(update{kind: eventReady, learn: func(f *facts) {
 		f.instance, f.load = instance, time.Since(began)
 	}})
-	return e.monitor(ctx, child, client)
+	reference := e.startReference(ctx, plan, instance, result)
+	defer reference.stop()
+	return e.monitor(ctx, child, client, alarm)
 }
 
 var errLoadTimeout = errors.New("load time limit passed")
@@ -203,7 +212,7 @@ func (e *engine) healthy(ctx context.Context, client *llamaclient.Client) error 
 }
 
 // monitor watches a ready engine until it ends or is asked to.
-func (e *engine) monitor(ctx context.Context, child *process.Process, client *llamaclient.Client) *Problem {
+func (e *engine) monitor(ctx context.Context, child *process.Process, client *llamaclient.Client, alarm <-chan string) *Problem {
 	ticker := time.NewTicker(e.config.HealthEvery)
 	defer ticker.Stop()
 	well := true
@@ -213,6 +222,13 @@ func (e *engine) monitor(ctx context.Context, child *process.Process, client *ll
 			return nil
 		case <-child.Done():
 			return e.exitProblem(child, CodeCrash)
+		case line := <-alarm:
+			// Whatever it answers from now on may be wrong in a way that no
+			// check sees, so it is not asked.
+			p := problem(CodeWatchdog, "llama-server reports that it cannot compute: %s", Scrub(line))
+			p.At, p.Log = time.Now().UTC(), e.log.last()
+			e.emit(update{kind: eventReplace, problem: p})
+			continue
 		case <-ticker.C:
 		}
 		err := e.healthy(ctx, client)

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
+
+	news "github.com/ondol-app/ondol/internal/event"
 )
 
 const (
@@ -29,24 +31,30 @@ const (
 // as long as the program runs; it holds nothing.
 type engineLog struct {
 	logger *slog.Logger
+	notify func(news.Event)
 
 	mu     sync.Mutex // guards all below
 	file   *lumberjack.Logger
-	broken bool     // the file cannot be written, and that was said
-	tail   []string // at most tailLines, oldest first
-	line   []byte   // what came after the last line break
+	alarm  chan<- string // 1-buffered; gets the first line of the present start that is one of alarms
+	noGPU  bool          // the present start said that it finds none
+	broken bool          // the file cannot be written, and that was said
+	tail   []string      // at most tailLines, oldest first
+	line   []byte        // what came after the last line break
 }
 
-func newEngineLog(path string, logger *slog.Logger) *engineLog {
-	return &engineLog{logger: logger, file: &lumberjack.Logger{Filename: path, MaxSize: logSizeMB, MaxBackups: logFiles}}
+func newEngineLog(path string, logger *slog.Logger, notify func(news.Event)) *engineLog {
+	return &engineLog{logger: logger, notify: notify, file: &lumberjack.Logger{Filename: path, MaxSize: logSizeMB, MaxBackups: logFiles}}
 }
 
 // begin marks a new start in the file and forgets the lines of the one before.
-func (l *engineLog) begin(generation uint64, path string, args []string) {
+// What it returns gets the line by which the engine says that it fails.
+func (l *engineLog) begin(generation uint64, path string, args []string) (alarm <-chan string) {
+	c := make(chan string, 1)
 	l.mu.Lock()
-	l.tail, l.line = nil, nil
+	l.tail, l.line, l.alarm, l.noGPU = nil, nil, c, false
 	l.mu.Unlock()
 	_, _ = fmt.Fprintf(fileOnly{l}, "--- ondol: start %d: %s %s\n", generation, path, strings.Join(args, " ")) // Write reports no error
+	return c
 }
 
 // Write takes the engine's output. It never fails: a full disk must not cut
@@ -72,6 +80,11 @@ func (l *engineLog) Write(p []byte) (int, error) {
 }
 
 func (l *engineLog) keep(line []byte) {
+	if l.alarm != nil && alarms.Match(line) {
+		l.alarm <- string(line[:min(len(line), tailLine)])
+		l.alarm = nil
+	}
+	l.noGPU = l.noGPU || bytes.Contains(line, []byte("no usable GPU found")) // common/arg.cpp
 	if len(l.tail) == tailLines {
 		l.tail = slices.Delete(l.tail, 0, 1)
 	}
@@ -80,10 +93,23 @@ func (l *engineLog) keep(line []byte) {
 
 func (l *engineLog) store(p []byte) {
 	_, err := l.file.Write(p)
-	if err != nil && !l.broken {
+	switch {
+	case err != nil && !l.broken:
 		l.logger.Warn("engine log cannot be written", "error", err)
+		l.notify(news.New(KindLogLost, "error", err.Error()))
+	case err == nil && l.broken:
+		l.notify(news.New(KindLogBack))
 	}
-	l.broken = err != nil
+	if l.broken = err != nil; l.broken {
+		_ = l.file.Close() // opened anew by the next line: the disk may be another one by then
+	}
+}
+
+// sawNoGPU says that the engine computes on the processor alone.
+func (l *engineLog) sawNoGPU() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.noGPU
 }
 
 // last is what the present start said last, oldest first.

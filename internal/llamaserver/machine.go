@@ -54,6 +54,7 @@ type machine struct {
 	generation uint64
 	count      int // automatic restarts
 	lastError  *Problem
+	distrusted uint64 // newest generation that was replaced
 
 	wanted    bool
 	active    bool
@@ -168,7 +169,7 @@ func (m *machine) replace(p *Problem, c Cause, now time.Time) effect {
 	if m.state == Draining {
 		return doNothing
 	}
-	m.pending = p
+	m.pending, m.distrusted = p, m.generation
 	return m.drain(c, doKill, now)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	news "github.com/ondol-app/ondol/internal/event"
 )
 
@@ -17,6 +18,7 @@ type owner struct {
 	updates chan update  // from the engine
 	waiting []chan error // who wants to know when the draining engine has ended
 	retry   *time.Timer
+	began   time.Time // the last launch
 }
 
 func newOwner(s *Server) *owner {
@@ -59,6 +61,12 @@ func (o *owner) run(ctx context.Context) error {
 
 func (o *owner) request(r request) {
 	gone := r.event.kind == eventReplace && r.event.generation != o.machine.generation
+	switch {
+	case r.result != nil && r.generation == o.machine.generation:
+		o.checked(*r.result)
+	case r.event.kind == eventStart, r.event.kind == eventRestart:
+		o.facts.aloneOnly = false // a person wants to see it tried
+	}
 	if p := r.event.problem; p != nil {
 		p.At, p.Log = time.Now().UTC(), o.server.log.last()
 	}
@@ -72,7 +80,14 @@ func (o *owner) request(r request) {
 
 func (o *owner) update(u update) {
 	if u.learn != nil {
+		apart := o.facts.oneAtATime != nil
 		u.learn(&o.facts)
+		if apart && o.facts.oneAtATime == nil {
+			o.server.config.Notify(news.New(KindTogether))
+		}
+	}
+	if u.result != nil {
+		o.checked(*u.result)
 	}
 	if u.kind == eventEnded {
 		o.engine, o.facts.instance, o.facts.pid = nil, nil, 0
@@ -85,13 +100,21 @@ func (o *owner) update(u update) {
 		}
 		o.waiting = nil
 	}
-	o.step(event{kind: u.kind, problem: u.problem})
+	o.step(event{kind: u.kind, generation: o.machine.generation, problem: u.problem})
 }
 
 // step lets the machine decide, acts, and tells the world.
 func (o *owner) step(e event) {
 	before := o.machine.state
-	switch o.machine.step(e, time.Now().UTC()) {
+	effect := o.machine.step(e, time.Now().UTC())
+	if p := e.problem; p != nil && (effect == doKill || e.kind == eventEnded && !permanent[p.Code]) {
+		o.server.config.Evidence(o.evidence(p, before))
+	}
+	o.arm()
+	o.tell(before)
+	// First the word, then the deed: whose call breaks finds out why.
+	o.server.publish(o.snapshot())
+	switch effect {
 	case doLaunch:
 		o.launch()
 	case doEnd:
@@ -99,9 +122,36 @@ func (o *owner) step(e event) {
 	case doKill:
 		o.engine.end(true)
 	}
-	o.arm()
-	o.tell(before)
-	o.server.publish(o.snapshot())
+}
+
+// checked takes note of what canaries said.
+func (o *owner) checked(r canary.Result) {
+	notify := o.server.config.Notify
+	last := o.facts.canary
+	o.facts.canary = &r
+	if r.OK() {
+		if last != nil && !last.OK() {
+			notify(news.New(KindCanaryPassed))
+		}
+		return
+	}
+	p := canaryProblem(r)
+	p.At, p.Log = r.At, o.server.log.last()
+	notify(news.New(KindCanaryFailed, "code", r.Code.String(), "text", r.Text, "detail", p.Message))
+	if r.Code != canary.Together {
+		return
+	}
+	o.facts.aloneOnly = o.facts.aloneOnly || r.Poisoned
+	if o.facts.oneAtATime == nil {
+		o.facts.oneAtATime = apart(r)
+		notify(news.New(KindOneAtATime, "text", r.Text, "detail", o.facts.oneAtATime.Detail))
+		o.server.config.Evidence(o.evidence(p, o.machine.state))
+	}
+	if i := o.facts.instance; i != nil && !i.OneAtATime { // readers have the old one: it is not touched
+		changed := *i
+		changed.OneAtATime = true
+		o.facts.instance = &changed
+	}
 }
 
 func (o *owner) launch() {
@@ -109,9 +159,9 @@ func (o *owner) launch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &engine{
 		config: &o.server.config, log: o.server.log, inspector: &o.inspect, generation: o.machine.generation, cancel: cancel,
-		emit: func(u update) { o.updates <- u },
+		aloneOnly: o.facts.aloneOnly, emit: func(u update) { o.updates <- u },
 	}
-	o.engine = e
+	o.engine, o.began = e, time.Now().UTC()
 	go func() { // its last word is taken before run returns
 		defer cancel()
 		e.emit(update{kind: eventEnded, problem: e.run(ctx)})
@@ -149,10 +199,10 @@ func (o *owner) tell(before State) {
 
 func (o *owner) snapshot() *snapshot {
 	m, f := o.machine, o.facts
-	c := &snapshot{load: f.load, status: Status{
+	c := &snapshot{load: f.load, distrusted: m.distrusted, status: Status{
 		State: m.state, Cause: m.cause, Since: m.since, Generation: m.generation, Restarts: m.count, LastError: m.lastError,
 		PID: f.pid, Binary: f.binary, Version: f.version, Profile: o.server.config.Profile.Name, Flags: f.flags,
-		Model: f.model, Memory: f.memory, Fingerprint: f.fingerprint, Probe: f.probe,
+		Model: f.model, Memory: f.memory, Fingerprint: f.fingerprint, Probe: f.probe, Canary: f.canary, OneAtATime: f.oneAtATime,
 	}}
 	if c.status.Flags == nil {
 		c.status.Flags = o.server.config.Profile.Flags

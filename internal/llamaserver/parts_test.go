@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ondol-app/ondol/internal/enginetest"
+	news "github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/gguf"
 )
 
@@ -228,7 +229,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestEngineLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", logName)
-	l := newEngineLog(path, slog.New(slog.DiscardHandler))
+	l := newEngineLog(path, slog.New(slog.DiscardHandler), func(news.Event) {})
 	l.begin(1, "/bin/llama-server", []string{"-ngl", "34"})
 	for i := range 100 {
 		fmt.Fprintf(l, "line %d\nhalf", i)

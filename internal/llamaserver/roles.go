@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/upstream"
@@ -54,7 +55,7 @@ func (e *engine) probe(ctx context.Context, client *llamaclient.Client) (seen, e
 		return seen{}, probeChat(ctx, client)
 	}
 	normalized := flagNumber(e.config.Profile.Flags, 2, "--embd-normalize") == 2 // 2 is Euclidean, llama-server's default
-	reply, err := client.Embed(ctx, probeTexts, vector.Expect{Count: len(probeTexts), Normalized: normalized})
+	reply, err := client.Embed(ctx, []string{canary.Probe}, vector.Expect{Normalized: normalized})
 	if err != nil {
 		return seen{}, err
 	}

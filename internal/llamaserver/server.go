@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	news "github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -34,7 +36,7 @@ type Config struct {
 	CheckMemory func(model string, flags []string, version string) (Memory, *Problem) `json:"-"`
 
 	LoadTimeout   time.Duration // from the process's start until ready; default 10 min
-	ProbeTimeout  time.Duration // for the probe; default 2 min
+	ProbeTimeout  time.Duration // for the checks before it is ready, and for each call of later ones; default 5 min
 	HealthEvery   time.Duration // between health checks while ready; default 15 s
 	HealthTimeout time.Duration // for one health check; default 10 s
 	StopGrace     time.Duration // between SIGTERM and SIGKILL; default 10 s
@@ -42,13 +44,34 @@ type Config struct {
 	Limits        llamaclient.Limits
 	Logger        *slog.Logger // nil = none
 
-	Role   upstream.Role    // what the engine is for, as its events tell; empty = embed
-	Notify func(news.Event) `json:"-"` // gets every change of state at once, in order; must not block; nil = nobody
+	// References is where canaries' references are kept; nil = each start makes its own.
+	References     References    `json:"-"`
+	Concurrency    int           // calls its user makes at once: canaries are tried two at once from 2 on
+	ReferenceDelay time.Duration // between ready and the run that makes a reference without the GPU; default 5 s
+
+	// ReferenceFits says whether such a run, a second engine with flags of its
+	// own beside the one with the live flags, fits into memory; nil = none is made.
+	ReferenceFits func(model string, live, second []string, version string) bool `json:"-"`
+
+	Role     upstream.Role        // what the engine is for, as its events tell; empty = embed
+	Notify   func(news.Event)     `json:"-"` // gets every change of state at once, in order; must not block; nil = nobody
+	Evidence func(trust.Evidence) `json:"-"` // gets what is known whenever something went wrong; must not block; nil = nobody
 }
 
-// KindState tells that an engine came to another state: role, from, to, cause,
-// and problem (a Code) where one is behind it.
-const KindState news.Kind = "engine.state"
+// Events of an engine.
+const (
+	// KindState: it came to another state. role, from, to, cause, and problem
+	// (a Code) where one is behind it.
+	KindState news.Kind = "engine.state"
+
+	KindCanaryFailed news.Kind = "canary.failed"        // code, text (the canary's name), detail
+	KindCanaryPassed news.Kind = "canary.passed"        // after they had failed
+	KindOneAtATime   news.Kind = "engine.one_at_a_time" // text, detail: from now on it computes one text at a time
+	KindTogether     news.Kind = "engine.together"      // it may compute several again
+
+	KindLogLost news.Kind = "engine.log_lost" // error: its log cannot be written; it goes on
+	KindLogBack news.Kind = "engine.log_back"
+)
 
 // ErrClosed means that Run has returned.
 var ErrClosed = errors.New("the engine's supervisor has ended")
@@ -58,6 +81,7 @@ type Server struct {
 	config   Config
 	log      *engineLog
 	requests chan request
+	checking chan struct{} // holds one value while canaries run on the ready engine
 	closed   chan struct{} // closed when Run returns
 	current  atomic.Pointer[snapshot]
 
@@ -71,11 +95,16 @@ type snapshot struct {
 	instance *Instance     // nil unless ready or degraded
 	load     time.Duration // how long the last start took; 0 = not known
 	began    time.Time     // when the start under way, or the last one, began
+
+	distrusted uint64 // newest generation that was ended because it could not be trusted; 0 = none
 }
 
 type request struct {
 	event event
 	reply chan error // buffered; gets one value
+
+	result     *canary.Result // canaries were run on generation
+	generation uint64
 }
 
 // New checks the configuration. It touches nothing: the engine is looked for
@@ -101,7 +130,8 @@ func New(config Config) (*Server, error) {
 		*path = abs
 	}
 	setDefault(&config.LoadTimeout, 10*time.Minute)
-	setDefault(&config.ProbeTimeout, 2*time.Minute)
+	setDefault(&config.ProbeTimeout, 5*time.Minute)
+	setDefault(&config.ReferenceDelay, referenceDelay)
 	setDefault(&config.HealthEvery, 15*time.Second)
 	setDefault(&config.HealthTimeout, 10*time.Second)
 	setDefault(&config.StopGrace, 10*time.Second)
@@ -117,10 +147,14 @@ func New(config Config) (*Server, error) {
 	if config.Notify == nil {
 		config.Notify = func(news.Event) {}
 	}
+	if config.Evidence == nil {
+		config.Evidence = func(trust.Evidence) {}
+	}
 	s := &Server{
 		config:      config,
-		log:         newEngineLog(filepath.Join(config.LogDir, logName), config.Logger),
+		log:         newEngineLog(filepath.Join(config.LogDir, logName), config.Logger, config.Notify),
 		requests:    make(chan request),
+		checking:    make(chan struct{}, 1),
 		closed:      make(chan struct{}),
 		subscribers: map[chan struct{}]struct{}{},
 	}
@@ -162,12 +196,24 @@ func (s *Server) Restart(ctx context.Context) error { return s.ask(ctx, event{ki
 // any longer (cause tells why), and starts another under the restart budget.
 // It returns when the old one's exit was seen, at once when it is gone already.
 func (s *Server) Replace(ctx context.Context, generation uint64, cause string) error {
-	p := problem(CodeReplaced, "the engine was replaced: %s", cause)
+	return s.GiveUp(ctx, generation, trust.Fault{Cause: cause})
+}
+
+// GiveUp is Replace with what the user found out.
+func (s *Server) GiveUp(ctx context.Context, generation uint64, fault trust.Fault) error {
+	code := Code(fault.Code)
+	if code == "" {
+		code = CodeReplaced
+	}
+	p := problem(code, "the engine was replaced: %s", fault.Cause)
+	p.inputs = fault.Inputs
 	return s.ask(ctx, event{kind: eventReplace, generation: generation, problem: p})
 }
 
-func (s *Server) ask(ctx context.Context, e event) error {
-	r := request{event: e, reply: make(chan error, 1)}
+func (s *Server) ask(ctx context.Context, e event) error { return s.send(ctx, request{event: e}) }
+
+func (s *Server) send(ctx context.Context, r request) error {
+	r.reply = make(chan error, 1)
 	select {
 	case s.requests <- r:
 	case <-s.closed:
@@ -192,6 +238,10 @@ func (s *Server) Snapshot() Status {
 		last.Log = slices.Clone(last.Log)
 		status.LastError = &last
 	}
+	if status.Canary != nil {
+		result := *status.Canary
+		status.Canary = &result // its figures are never changed
+	}
 	return status
 }
 
@@ -204,7 +254,10 @@ func (s *Server) Current() (Instance, error) {
 	if c.instance != nil {
 		return *c.instance, nil
 	}
-	return Instance{}, &NotReadyError{State: c.status.State, RetryAfter: c.wait(time.Now())}
+	return Instance{}, &NotReadyError{
+		State: c.status.State, RetryAfter: c.wait(time.Now()), Distrusted: c.distrusted,
+		Final: c.status.State == Stopped || c.status.State == Failed && c.status.RetryAt == nil,
+	}
 }
 
 // wait estimates when an engine will be ready, by how long the last start took.

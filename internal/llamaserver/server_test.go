@@ -319,7 +319,7 @@ func TestMemoryIsTold(t *testing.T) {
 }
 
 func TestInvalidProbeIsNotReady(t *testing.T) {
-	for _, mode := range []fakellama.Mode{fakellama.Null, fakellama.NaN, fakellama.Zero, fakellama.Count, fakellama.Dimension} {
+	for _, mode := range []fakellama.Mode{fakellama.Null, fakellama.NaN, fakellama.Zero, fakellama.Count} {
 		t.Run(string(mode), func(t *testing.T) {
 			fake := fakellama.Install(t, fakellama.Faults{Vectors: mode})
 			s := run(t, fakeConfig(t, fake))

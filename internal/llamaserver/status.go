@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 // State is where the engine stands; see design.md.
@@ -61,7 +63,13 @@ const (
 	CodeCrash          Code = "crash"          // it ended while in use
 	CodeUnresponsive   Code = "unresponsive"   // health checks failed in a row
 	CodeReplaced       Code = "replaced"       // Replace was called
-	CodeStuck          Code = "stuck"          // its exit was never seen
+	CodePoisoned       Code = "poisoned"       // its vectors were wrong for a text that it had right before
+	CodeHang           Code = "hang"           // it did not answer a request in time
+	CodeWatchdog       Code = "watchdog"       // it said itself that it does not compute any more
+	CodeCanaryInvalid  Code = "canary_invalid" // see package canary
+	CodeCanaryDrift    Code = "canary_drift"
+	CodeCanaryTogether Code = "canary_together"
+	CodeStuck          Code = "stuck" // its exit was never seen
 )
 
 // Remedy names what helps against a problem.
@@ -102,6 +110,8 @@ type Problem struct {
 	Args    map[string]string `json:"args,omitempty"` // placeholders of the sentences of code and remedy; may be nil
 	Log     []string          `json:"log,omitempty"`  // the engine's last lines, oldest first
 	At      time.Time         `json:"at"`
+
+	inputs []trust.Input // that the engine had; for evidence
 }
 
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Message }
@@ -159,6 +169,9 @@ type Status struct {
 	LastError   *Problem   `json:"last_error,omitempty"` // stays after a recovery
 	RetryAt     *time.Time `json:"retry_at,omitempty"`   // only in state failed
 	Probe       Probe      `json:"probe"`
+
+	Canary     *canary.Result `json:"canary,omitempty"`        // the last; nil before the first
+	OneAtATime *OneAtATime    `json:"one_at_a_time,omitempty"` // nil = several texts at once are fine
 }
 
 // Instance is one started engine that was found good. It stays valid for
@@ -173,12 +186,19 @@ type Instance struct {
 	Slots       int    // inputs computed at once
 	Normalized  bool   // vectors have length 1
 	Fingerprint string // vectors are compared only within one fingerprint
+
+	Probe      []float32 // what it answered to canary.Probe; nil for roles that make no vectors
+	OneAtATime bool      // its vectors are right only when it computes one text at a time
+
+	canaries *canaries // nil for roles that make no vectors
 }
 
 // NotReadyError says that there is no engine to ask just now.
 type NotReadyError struct {
 	State      State
 	RetryAfter time.Duration // estimate, at least a second
+	Final      bool          // nobody but a person will start one
+	Distrusted uint64        // newest generation that was ended because it could not be trusted; 0 = none
 }
 
 func (e *NotReadyError) Error() string {

@@ -49,6 +49,8 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Engine.LongestInput }},
 	{Key: "engine.memory_check", Default: true, Meaning: "refuse to start an engine that needs more memory than the machine has; false tries, and the system may swap or end programs",
 		field: func(s *Settings) any { return &s.Engine.MemoryCheck }},
+	{Key: "engine.check_every", Default: 1000, Unit: "vectors", Min: 10, Max: 1000000, Meaning: "after so many vectors a few fixed texts are embedded to see whether the engine is still right",
+		field: func(s *Settings) any { return &s.Engine.CheckEvery }},
 
 	{Key: "admission.executing", Default: 2, Unit: "requests", Min: 1, Max: 64, Meaning: "requests the engine works on at once; at most its slots",
 		field: func(s *Settings) any { return &s.Admission.Executing }},

@@ -44,6 +44,7 @@ type Engine struct {
 	Flags        []string // added after the profile's, so that they win
 	LongestInput int      // tokens; 0 = as long as the engine takes
 	MemoryCheck  bool     // refuse a start that needs more memory than there is
+	CheckEvery   int      // vectors between two checks of the engine
 }
 
 // Admission bounds the work the engine is given.

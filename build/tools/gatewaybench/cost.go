@@ -22,6 +22,7 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/gateway"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 // counted reads what the running app spends on a request: allocations from its
@@ -111,7 +112,9 @@ type fixed embedding.Instance
 
 func (f fixed) Current() (embedding.Instance, error) { return embedding.Instance(f), nil }
 
-func (f fixed) Replace(context.Context, uint64, string) error {
+func (f fixed) Changed() (<-chan struct{}, func()) { return nil, func() {} }
+
+func (f fixed) Replace(context.Context, uint64, trust.Fault) error {
 	return errors.New("the engine of this measurement is not replaced")
 }
 

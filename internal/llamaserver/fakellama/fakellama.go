@@ -45,7 +45,23 @@ type Faults struct {
 	Vectors    Mode `json:"vectors"`
 	DelayMS    int  `json:"delay_ms"` // before an embedding is answered
 	Crash      bool `json:"crash"`    // an embedding ends the program with status 3
+
+	// Of inputs that contain the text; empty = none.
+	StickyOn string `json:"sticky_on"` // from it on every vector is NaN until the program ends
+	HangOn   string `json:"hang_on"`   // no answer at all
+	CrashOn  string `json:"crash_on"`  // ends the program with status 3
+	AlarmOn  string `json:"alarm_on"`  // writes the line a GPU's watchdog leaves in the log, and does not answer
+
+	// FirstLife says that those of inputs are over once the program was started anew.
+	FirstLife bool `json:"first_life"`
+
+	Overlap bool    `json:"overlap"` // vectors of requests that run at the same time are NaN
+	Drift   float64 `json:"drift"`   // every vector has this cosine to what it should be; 0 = 1
+	Noise   int     `json:"noise"`   // lines written to the log for an embedding
 }
+
+// Alarm is the line that ggml-metal writes when macOS gave up on a computation.
+const Alarm = "ggml_metal_synchronize: error: command buffer 0 failed with status 5"
 
 // Dim is the number of components of its vectors.
 const Dim = 8

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -69,6 +70,10 @@ func serve(dir string, args []string) error {
 	if err != nil {
 		return err
 	}
+	before, err := starts.Stat()
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(starts, os.Getpid())
 	if faults.IgnoreTerm {
 		signal.Ignore(syscall.SIGTERM)
@@ -88,7 +93,7 @@ func serve(dir string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("0.00.000.003 E srv         start: couldn't bind HTTP server socket: %w", err)
 	}
-	s := &server{dir: dir, key: strings.TrimSpace(string(key)), ready: time.Now().Add(time.Duration(faults.LoadMS) * time.Millisecond)}
+	s := &server{again: before.Size() > 0, running: map[*visit]bool{}, dir: dir, key: strings.TrimSpace(string(key)), ready: time.Now().Add(time.Duration(faults.LoadMS) * time.Millisecond)}
 	return http.Serve(listener, s.routes())
 }
 
@@ -96,6 +101,41 @@ type server struct {
 	dir   string
 	key   string
 	ready time.Time
+	again bool // it is not the first start
+
+	mu      sync.Mutex
+	spoilt  bool            // guarded by mu
+	running map[*visit]bool // guarded by mu
+}
+
+// visit is one embedding under way.
+type visit struct{ met bool } // guarded by server.mu; another one ran at the same time
+
+func (s *server) enter() *visit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &visit{met: len(s.running) > 0}
+	for other := range s.running {
+		other.met = true
+	}
+	s.running[v] = true
+	return v
+}
+
+// leave says what is wrong with the vectors.
+func (s *server) leave(v *visit, faults Faults, inputs []string) Mode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, v)
+	s.spoilt = s.spoilt || has(inputs, faults.StickyOn)
+	if s.spoilt || v.met && faults.Overlap {
+		return Null
+	}
+	return faults.Vectors
+}
+
+func has(inputs []string, text string) bool {
+	return text != "" && slices.ContainsFunc(inputs, func(s string) bool { return strings.Contains(s, text) })
 }
 
 func (s *server) routes() http.Handler {
@@ -158,8 +198,25 @@ func (s *server) embed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	faults := readFaults(s.dir)
-	if faults.Crash {
+	if faults.FirstLife && s.again {
+		faults.StickyOn, faults.HangOn, faults.CrashOn, faults.AlarmOn = "", "", "", ""
+	}
+	for i := range faults.Noise {
+		fmt.Fprintf(os.Stderr, "0.00.000.004 I slot %d: %s\n", i, strings.Repeat("noise ", 20))
+	}
+	if faults.Crash || has(request.Input, faults.CrashOn) {
 		syscall.Exit(3)
+	}
+	visit := s.enter()
+	defer func() { s.leave(visit, faults, nil) }()
+	if has(request.Input, faults.AlarmOn) {
+		fmt.Fprintln(os.Stderr, Alarm)
+		<-r.Context().Done()
+		return
+	}
+	if has(request.Input, faults.HangOn) {
+		<-r.Context().Done()
+		return
 	}
 	select {
 	case <-time.After(time.Duration(faults.DelayMS) * time.Millisecond):
@@ -170,9 +227,10 @@ func (s *server) embed(w http.ResponseWriter, r *http.Request) {
 		Index     int `json:"index"`
 		Embedding any `json:"embedding"`
 	}
+	mode := s.leave(visit, faults, request.Input)
 	var data []item
 	for i, text := range request.Input {
-		data = append(data, item{i, embedding(faults.Vectors, i, text)})
+		data = append(data, item{i, embedding(mode, faults.Drift, i, text)})
 	}
 	switch faults.Vectors {
 	case Error:
@@ -190,7 +248,7 @@ func (s *server) embed(w http.ResponseWriter, r *http.Request) {
 }
 
 // embedding is a unit vector that depends on the text alone, or what mode makes of it.
-func embedding(mode Mode, i int, text string) any {
+func embedding(mode Mode, drift float64, i int, text string) any {
 	v := make([]float32, Dim)
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(text)) // a hash takes everything
@@ -202,6 +260,13 @@ func embedding(mode Mode, i int, text string) any {
 	}
 	for j := range v {
 		v[j] /= float32(math.Sqrt(norm))
+	}
+	if drift != 0 {
+		sine := float32(math.Sqrt(1 - drift*drift))
+		for j := 0; j < Dim; j += 2 { // by the same angle in each of four planes
+			a, b := v[j], v[j+1]
+			v[j], v[j+1] = float32(drift)*a-sine*b, sine*a+float32(drift)*b
+		}
 	}
 	switch mode {
 	case Null:

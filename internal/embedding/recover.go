@@ -1,0 +1,184 @@
+package embedding
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/canary"
+	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/vector"
+)
+
+// Events of this package.
+const (
+	KindInvalid  event.Kind = "vector.invalid"  // reason
+	KindPoisoned event.Kind = "engine.poisoned" // generation, cause
+	KindHang     event.Kind = "engine.hang"     // generation, cause
+)
+
+// givenUp is the newest generation that is not to be believed any more.
+type givenUp struct {
+	generation uint64
+	code       string
+}
+
+// giveUp ends the instance and returns when its process is gone. However many
+// come to that, one tells of it. What they had sent is named, not shown.
+func (s *Service) giveUp(instance Instance, code, cause string, inputs []*flight) {
+	s.mu.Lock()
+	first := instance.Generation > s.given.generation
+	if first {
+		s.given = givenUp{instance.Generation, code}
+	}
+	s.mu.Unlock()
+	if first {
+		kind := KindPoisoned
+		if code == trust.FaultHang {
+			kind = KindHang
+		}
+		s.notify(event.New(kind, "generation", strconv.FormatUint(instance.Generation, 10), "cause", cause))
+	}
+	fault := trust.Fault{Code: code, Cause: cause, Inputs: inputsOf(inputs)}
+	if err := s.engine.Replace(s.stopping, instance.Generation, fault); err != nil {
+		s.logger.Error("Replace the engine", slog.String("cause", cause),
+			slog.Uint64("generation", instance.Generation), slog.Any("error", err))
+	}
+}
+
+func (s *Service) givenUp(generation uint64) bool { return s.givenUpFor(generation) != "" }
+
+// givenUpFor is why the generation was given up; empty if it was not.
+func (s *Service) givenUpFor(generation uint64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given.generation == 0 || generation > s.given.generation {
+		return ""
+	}
+	return s.given.code
+}
+
+// next waits for an instance after generation. The error is the cause of ctx's
+// end, or an *UnavailableError when none is on its way.
+func (s *Service) next(ctx context.Context, generation uint64) (Instance, error) {
+	changed, stop := s.engine.Changed()
+	defer stop()
+	for {
+		instance, err := s.current()
+		if err == nil && instance.Generation > generation {
+			return instance, nil
+		}
+		var away *UnavailableError
+		if errors.As(err, &away) && away.Final {
+			return Instance{}, away
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Instance{}, context.Cause(ctx)
+		case <-s.stopping.Done():
+			return Instance{}, &UnavailableError{State: "stopping"}
+		}
+	}
+}
+
+// present is the instance to use now. A request that is on its way already
+// waits for one that takes the place of one given up, as long as it may wait
+// for a permit; one that just comes is told at once that there is none.
+func (a *asking) present(ctx context.Context) (Instance, error) {
+	s := a.service
+	instance, err := s.current()
+	if err == nil || !a.underway {
+		return instance, err
+	}
+	s.mu.Lock()
+	last := s.given.generation
+	s.mu.Unlock()
+	if last == 0 || last < a.instance.Generation {
+		return instance, err // nobody gave it up: it went by itself, or a person stopped it
+	}
+	limit := time.Duration(s.gate.Stats().Limits.WaitMS) * time.Millisecond
+	ctx, cancel := context.WithDeadlineCause(ctx, a.arrived.Add(limit), err)
+	defer cancel()
+	return s.next(ctx, last)
+}
+
+// tellInvalid says that an input was refused for its vector.
+func (s *Service) tellInvalid(reason vector.Reason) {
+	s.notify(event.New(KindInvalid, "reason", reason.String()))
+}
+
+// computed counts valid vectors and makes a check due when there were enough.
+func (s *Service) computed(n int) {
+	if s.sinceCheck.Add(int64(n)) >= int64(s.every) {
+		s.sinceCheck.Store(0)
+		s.due()
+	}
+}
+
+// due asks for a check of the engine as soon as there is a turn.
+func (s *Service) due() {
+	select {
+	case s.kick <- struct{}{}:
+	default: // one is due already
+	}
+}
+
+// upkeep makes the checks that are due until ctx ends.
+func (s *Service) upkeep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.kick:
+		}
+		if err := s.Recheck(ctx); err != nil && ctx.Err() == nil {
+			s.logger.Warn("Check of the engine", slog.Any("error", err))
+		}
+	}
+}
+
+// Recheck looks with canaries whether the engine is still sound, and gives it
+// up if not. Each step takes a permit like a request, the next that is free;
+// between the steps requests are served. Only two calls at once, and a step
+// repeated because it failed in company, have the engine to themselves: for
+// that, requests wait for the end of the call under way. A service without a
+// Checker checks nothing.
+func (s *Service) Recheck(ctx context.Context) error {
+	s.sinceCheck.Store(0)
+	if s.checker == nil {
+		return nil
+	}
+	instance, err := s.current()
+	if err != nil {
+		return err
+	}
+	result, err := s.checker.Recheck(ctx, instance.Generation, s.turn)
+	if err != nil {
+		return err
+	}
+	if !result.OK() && (result.Code != canary.Together || result.Poisoned) {
+		s.giveUp(instance, result.Code.String(), "the canary "+result.Text+" fails", nil)
+	}
+	return nil
+}
+
+func (s *Service) turn(ctx context.Context, alone bool) (func(), error) {
+	permit, err := s.gate.Acquire(ctx, admission.LaneUpkeep)
+	if err != nil {
+		return nil, err
+	}
+	visit, err := s.crew.enter(ctx, alone)
+	if err != nil {
+		permit.Release(admission.Uncounted)
+		return nil, err
+	}
+	return func() {
+		visit.leave()
+		permit.Release(admission.Uncounted)
+	}, nil
+}

@@ -47,7 +47,7 @@ func (s *Server) snapshot(ctx context.Context) (Status, error) {
 		Cache:     s.cacheStats(),
 		Index:     index,
 		Roles:     roles,
-		Problems:  slices.Concat(problems(engine, folders), trustProblems(s.validity(engine)), roleProblems(roles)),
+		Problems:  append(problems(engine, folders), slices.Concat(trustProblems(s.validity(engine)), roleProblems(roles))...),
 	}, nil
 }
 

@@ -37,6 +37,9 @@ func (p Paths) VectorCache() string { return filepath.Join(p.Cache, "vectors.cac
 // Models is where downloaded and chosen models lie.
 func (p Paths) Models() string { return filepath.Join(p.Data, "models") }
 
+// Trials is where the reports of trials are kept.
+func (p Paths) Trials() string { return filepath.Join(p.Data, "verify") }
+
 // Lock is held by the running app.
 func (p Paths) Lock() string { return filepath.Join(p.Data, "app.lock") }
 

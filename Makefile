@@ -8,7 +8,7 @@ FUZZFOR ?= 20s
 export CGO_ENABLED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready build page desktop run test lint bench fuzz clean distclean
+.PHONY: help setup ready build page desktop run test lint bench verify fuzz clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -46,11 +46,14 @@ bench: setup build ## run the benchmarks, then measure the built app: latency an
 	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...
 	$(GO) run -tags $(GOTAGS) ./build/tools/gatewaybench $(BENCH)
 
+verify: setup build ## the full trial of the Qwen3-shaped model with the reference flags (ten minutes on a quiet machine)
+	@bash build/verify.sh
+
 fuzz: ## fuzz every fuzz target for FUZZFOR (20s) each
 	@bash build/fuzz.sh $(FUZZFOR) $(GOTAGS)
 
 clean: ## remove what was built and the state of make run
-	rm -rf build/bin build/home
+	rm -rf build/bin build/home build/home-verify
 
 distclean: clean ## also remove what make setup fetched
 	rm -rf build/deps

@@ -45,6 +45,7 @@ type parts struct {
 	indexer  *indexer.Indexer
 	search   *search.Searcher
 	pulls    *pull.Manager
+	trials   *trials
 	gateway  *gateway.Gateway
 	control  *control.Server
 }
@@ -196,11 +197,12 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	if p.gateway, err = gateway.New(config); err != nil {
 		return err
 	}
+	p.trials = p.newTrials(s, paths, config.Keys)
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Pulls: p.pulls, Models: p.library,
-		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Logger: p.logger.With("part", "control"),
+		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err
 	}
@@ -231,7 +233,7 @@ func (p *parts) stages() [][]service {
 		{{"journal", p.recorder.Run}, {"evidence", p.evidence.Run}},
 		gates,
 		engines,
-		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }
 

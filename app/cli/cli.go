@@ -112,7 +112,7 @@ func (c *commands) root() *cobra.Command {
 	cobra.AddTemplateFunc("flags", func(usages string) string {
 		return defaultNote.ReplaceAllString(usages, " ("+c.term.words.Say("cli.use.default")+" $1)")
 	})
-	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.models(), c.events(), c.config(), c.version())
+	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.models(), c.events(), c.verify(), c.config(), c.version())
 	return root
 }
 

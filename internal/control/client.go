@@ -239,6 +239,20 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 
 // do sends body as JSON, when there is one, and returns the reply's body.
 func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read reply of %s: %w", path, err)
+	}
+	return reply, nil
+}
+
+// send is do for a reply that is read as it comes; the caller closes its body.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var send io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -258,15 +272,15 @@ func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte,
 	if err != nil {
 		return nil, err
 	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
 	defer resp.Body.Close()
 	reply, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read reply of %s: %w", path, err)
 	}
-	if resp.StatusCode >= 300 {
-		return nil, readError(resp.StatusCode, reply)
-	}
-	return reply, nil
+	return nil, readError(resp.StatusCode, reply)
 }
 
 // open does a request; the reply's body is the caller's to read and close.

@@ -72,7 +72,7 @@ type Gate interface{ Stats() admission.Stats }
 // DefaultGrace is how long requests under way may go on after Run was told to stop.
 const DefaultGrace = 3 * time.Second
 
-// Config is what a Server is built from. Everything but Cache, Pulls, Roles and Grace is required.
+// Config is what a Server is built from. Everything but Cache, Pulls, Roles, Trials and Grace is required.
 type Config struct {
 	Version  string
 	Socket   string // absolute path of the unix socket
@@ -90,6 +90,7 @@ type Config struct {
 	Settings func() Settings
 	Pulls    Puller              // nil = its routes do not exist
 	Roles    func() []RoleStatus // every role that is served; nil = none is told
+	Trials   Trials              // nil = none can be made
 	Grace    time.Duration       // 0 = DefaultGrace
 	Logger   *slog.Logger
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -35,6 +36,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 			text += "\n"
 		}
 		send(w, http.StatusOK, "text/plain; charset=utf-8", []byte(text))
+	case stream:
+		s.replyStream(w, r, v)
 	default:
 		body, err := json.Marshal(value)
 		if err != nil {
@@ -59,9 +62,20 @@ func send(w http.ResponseWriter, status int, kind string, body []byte) {
 // errStopping is the cause with which Run cuts requests that outlast the grace time.
 var errStopping = errors.New("the app is stopping")
 
-// fail writes an error. A caller that left has its connection dropped: a
-// handler that just returns would send an empty 200.
+// fail writes an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := s.explain(r, err)
+	if wait := waitOf(err); wait > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	}
+	body, _ := json.Marshal(errorBody{e}) // a struct of strings always marshals
+	send(w, e.Status, "application/json", append(body, '\n'))
+}
+
+// explain is the API's error for err, which it logs when it is a defect. A
+// caller that left has its connection dropped: a handler that just returns
+// would send an empty 200.
+func (s *Server) explain(r *http.Request, err error) *Error {
 	if errors.Is(err, errStopping) || errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) {
 		err = &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: "Ondol is stopping", Remedy: "start it again"}
 	} else if r.Context().Err() != nil {
@@ -71,11 +85,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Code == CodeInternal {
 		s.cfg.Logger.Error("control request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	if wait := waitOf(err); wait > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-	}
-	body, _ := json.Marshal(errorBody{e}) // a struct of strings always marshals
-	send(w, e.Status, "application/json", append(body, '\n'))
+	return e
 }
 
 // errorOf maps the errors of the parts to the API's.
@@ -98,6 +108,10 @@ func errorOf(err error) *Error {
 	}
 	if e, ok := errors.AsType[*vector.InvalidError](err); ok {
 		return &Error{Status: http.StatusBadGateway, Code: CodeInvalidVector, Message: e.Error(), Remedy: "see `ondol engine logs`; `ondol engine restart` starts it afresh"}
+	}
+	if e, ok := errors.AsType[*trial.TooShortError](err); ok {
+		return &Error{Status: http.StatusConflict, Code: CodeVerifyTooShort, Message: e.Error(), Remedy: "give the engine a longer context (-c) or fewer slots (-np)",
+			Args: map[string]string{"max": strconv.Itoa(e.MaxTokens), "need": strconv.Itoa(e.Need)}}
 	}
 	if state, ok := unavailable(err); ok {
 		return &Error{Status: http.StatusServiceUnavailable, Code: CodeEngineUnavailable,

@@ -42,6 +42,7 @@ func (s *Server) routes() *http.ServeMux {
 		"models/use":           {"POST": s.useModel},
 		"engine/quarantine":    {"GET": s.quarantine, "DELETE": s.liftQuarantine},
 		"settings":             {"GET": s.settings},
+		"verify":               {"GET": s.verifications, "POST": s.verify},
 	}
 	if s.cfg.Pulls != nil {
 		maps.Copy(table, s.pullRoutes())

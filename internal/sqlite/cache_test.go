@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -85,6 +86,11 @@ func TestCacheKeepsEveryBit(t *testing.T) {
 	}
 	c = openCache(t, path, 64<<20)
 	verify()
+	texts := make(map[[sha256.Size]byte]int)
+	check(t, c.Texts(t.Context(), func(text [sha256.Size]byte) { texts[text]++ }))
+	if len(texts) != 5 || texts[cacheKey("f1", 0).Text] != 1 || texts[cacheKey("f1", 1).Text] != 2 {
+		t.Errorf("texts = %v", texts)
+	}
 	if info := must(os.Stat(path))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
@@ -17,6 +18,34 @@ import (
 
 const findCached = `SELECT v.tokens, v.counted, v.embedding, v.checksum
 	FROM vectors v JOIN fingerprints f ON f.id = v.fingerprint WHERE v.text = ? AND f.name = ?`
+
+// Texts calls each for every text that something is stored for. An error
+// means what it does for Load.
+func (c *VectorCache) Texts(ctx context.Context, each func(text [sha256.Size]byte)) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.file == nil {
+		return errCacheClosed
+	}
+	err := c.file.view(ctx, func(tx *tx) error {
+		return tx.each(func(rows *sql.Rows) error {
+			var raw sql.RawBytes
+			if err := rows.Scan(&raw); err != nil {
+				return err
+			}
+			var text [sha256.Size]byte
+			if copy(text[:], raw) < len(text) {
+				return errors.New("a text is no hash")
+			}
+			each(text)
+			return nil
+		}, "SELECT text FROM vectors INDEXED BY vectors_of_text")
+	})
+	if err != nil {
+		return fmt.Errorf("read vector cache: %w", err)
+	}
+	return nil
+}
 
 // Load calls found with the place in keys and what is stored under it, for
 // each key that is there. An error means that nothing of the file should be
@@ -115,10 +144,8 @@ func (c *VectorCache) Save(ctx context.Context, entries map[vector.Key]vector.Em
 				if err := tx.makeRoom(c.max, size); err != nil {
 					return err
 				}
-				for _, key := range keys[:n] {
-					if err := tx.saveCached(key, entries[key], hour); err != nil {
-						return err
-					}
+				if err := tx.saveChunk(keys[:n], entries, hour); err != nil {
+					return err
 				}
 			}
 			keys = keys[n:]
@@ -152,10 +179,22 @@ func chunkOf(keys []vector.Key, entries map[vector.Key]vector.Embedding, limit i
 	return n, size
 }
 
-func (t *tx) saveCached(key vector.Key, e vector.Embedding, hour int64) error {
-	if err := t.exec("INSERT OR IGNORE INTO fingerprints (name) VALUES (?)", key.Fingerprint); err != nil {
-		return fmt.Errorf("insert fingerprint: %w", err)
+// saveChunk stores entries of keys, which are in order.
+func (t *tx) saveChunk(keys []vector.Key, entries map[vector.Key]vector.Embedding, hour int64) error {
+	for i, key := range keys {
+		if i == 0 || key.Fingerprint != keys[i-1].Fingerprint {
+			if err := t.exec("INSERT OR IGNORE INTO fingerprints (name) VALUES (?)", key.Fingerprint); err != nil {
+				return fmt.Errorf("insert fingerprint: %w", err)
+			}
+		}
+		if err := t.saveCached(key, entries[key], hour); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (t *tx) saveCached(key vector.Key, e vector.Embedding, hour int64) error {
 	raw := make([]byte, 0, 4*len(e.Vector))
 	for _, x := range e.Vector {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))

@@ -77,26 +77,20 @@ func (c *Cache) Close() error {
 // stays as it is.
 func (c *Cache) Load(ctx context.Context, keys []vector.Key, into []vector.Embedding) {
 	hour := hourOf(time.Now())
-	missing := 0
+	var places []int
+	var wanted []vector.Key
 	for i, key := range keys {
 		if into[i].Vector != nil {
 			continue
 		}
 		if e, ok := c.get(key, hour); ok {
 			into[i] = e
-		} else {
-			missing++
-		}
-	}
-	if missing == 0 || c.disk == nil {
-		return
-	}
-	places := make([]int, 0, missing)
-	wanted := make([]vector.Key, 0, missing)
-	for i, key := range keys {
-		if into[i].Vector == nil {
+		} else if c.disk != nil && c.disk.mayHold(key) {
 			places, wanted = append(places, i), append(wanted, key)
 		}
+	}
+	if len(wanted) == 0 {
+		return
 	}
 	c.disk.load(ctx, wanted, func(i int, e vector.Embedding) {
 		into[places[i]] = e

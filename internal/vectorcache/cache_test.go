@@ -3,6 +3,7 @@ package vectorcache_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,9 @@ import (
 	"github.com/ondol-app/ondol/internal/vector"
 	"github.com/ondol-app/ondol/internal/vectorcache"
 )
+
+// settled is longer than writes gather.
+const settled = 3 * time.Second
 
 func key(n int) vector.Key { return vector.KeyOf("f", fmt.Sprint(n)) }
 
@@ -157,6 +161,8 @@ type faultyStore struct {
 	stall   chan struct{} // not nil: Save waits for it
 	saves   int
 	resets  int
+	loads   int // keys that were looked up
+	reads   int // calls of Texts
 	closed  bool
 }
 
@@ -170,15 +176,29 @@ func (s *faultyStore) set(err error) {
 	s.fail = err
 }
 
+func (s *faultyStore) Texts(_ context.Context, each func([sha256.Size]byte)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	for k := range s.entries {
+		each(k.Text)
+	}
+	return s.fail
+}
+
 func (s *faultyStore) Load(_ context.Context, keys []vector.Key, found func(int, vector.Embedding)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.loads += len(keys)
+	if s.fail != nil {
+		return s.fail
+	}
 	for i, k := range keys {
 		if e, ok := s.entries[k]; ok {
 			found(i, e)
 		}
 	}
-	return s.fail
+	return nil
 }
 
 func (s *faultyStore) Save(_ context.Context, entries map[vector.Key]vector.Embedding, used []vector.Key, hour int64) error {
@@ -231,6 +251,18 @@ func (s *faultyStore) size() int {
 	return len(s.entries)
 }
 
+func (s *faultyStore) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.entries)
+}
+
+func (s *faultyStore) asked() (loads, reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loads, s.reads
+}
+
 func (s *faultyStore) count() (saves, resets int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,10 +280,13 @@ func TestFailingStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaulty()
 				var log bytes.Buffer
-				c := newCache(t, vectorcache.Config{Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				c := newCache(t, vectorcache.Config{ // room for two
+					Memory: 900, Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				stop := start(t, c)
-				c.Put(key(1), embedding(1, 4))
-				time.Sleep(time.Second)
+				for _, i := range []int{-1, 0, 1} { // -1 is on disk alone
+					c.Put(key(i), embedding(i, 4))
+				}
+				time.Sleep(settled)
 				store.set(errors.New("disk on fire"))
 				for i := range 3600 { // one hour
 					trigger(c)
@@ -269,14 +304,16 @@ func TestFailingStore(t *testing.T) {
 				}
 				store.set(nil)
 				time.Sleep(30 * time.Minute)
-				c.Put(key(2), embedding(2, 4))
-				time.Sleep(time.Second)
+				for _, i := range []int{-1, 1, 2} {
+					c.Put(key(i), embedding(i, 4))
+				}
+				time.Sleep(settled)
 				if got, _ := store.stored(key(2)); !same(got, embedding(2, 4)) {
 					t.Error("it is not written to again")
 				}
 				store.set(errors.New("again"))
 				trigger(c)
-				time.Sleep(time.Second)
+				time.Sleep(settled)
 				synctest.Wait()
 				if n := strings.Count(log.String(), "\n"); n != 2 {
 					t.Errorf("%d lines after another trouble:\n%s", n, log.String())
@@ -298,7 +335,7 @@ func TestPutNeverWaits(t *testing.T) {
 		c := newCache(t, vectorcache.Config{Store: store})
 		stop := start(t, c)
 		c.Put(key(0), embedding(0, 4))
-		synctest.Wait() // the writer hangs
+		time.Sleep(settled) // the writer hangs
 		began := time.Now()
 		const dim = 4096
 		for i := 1; i < 3000; i++ { // 48 MB
@@ -308,7 +345,7 @@ func TestPutNeverWaits(t *testing.T) {
 			t.Errorf("waited %v", took)
 		}
 		close(store.stall)
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		if n := store.size(); n < 500 || n > 16<<20/(4*dim)+1 {
 			t.Errorf("%d of 3000 were queued for the disk", n)
 		}
@@ -380,13 +417,13 @@ func TestUseReachesTheStore(t *testing.T) {
 		c := newCache(t, vectorcache.Config{Store: store})
 		stop := start(t, c)
 		c.Put(key(1), embedding(1, 4))
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		_, put := store.stored(key(1))
 		saves, _ := store.count()
 		for range 100 {
 			get(c, key(1))
 		}
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		if again, _ := store.count(); again != saves {
 			t.Errorf("%d writes for uses within the hour", again-saves)
 		}
@@ -394,12 +431,97 @@ func TestUseReachesTheStore(t *testing.T) {
 		for range 100 {
 			get(c, key(1))
 		}
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		again, _ := store.count()
 		if _, used := store.stored(key(1)); again != saves+1 || used != put+5 {
 			t.Errorf("%d writes, used in hour %d, put in %d", again-saves, used, put)
 		}
 		stop()
+	})
+}
+
+// What was never stored is not looked for on disk, and everything that was is
+// found, also by a process that comes later.
+func TestNewTextsAreNotLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		for i := range 100 {
+			store.entries[key(i)] = embedding(i, 4)
+		}
+		c := newCache(t, vectorcache.Config{Memory: 10 << 10, Store: store})
+		if loads, _ := store.asked(); !same(get(c, key(99)), embedding(99, 4)) || loads != 0 {
+			t.Fatalf("%d look-ups, and none for what is stored", loads)
+		}
+		stop := start(t, c)
+		defer stop()
+		synctest.Wait()
+		for i := 1000; i < 2000; i++ {
+			if get(c, key(i)).Vector != nil {
+				t.Fatalf("%d was never put", i)
+			}
+			c.Put(key(i), embedding(i, 4))
+		}
+		if loads, _ := store.asked(); loads != 1 {
+			t.Errorf("%d look-ups for 1000 new texts", loads-1)
+		}
+		time.Sleep(settled)
+		for i := range 100 {
+			if !same(get(c, key(i)), embedding(i, 4)) || !same(get(c, key(1000+i)), embedding(1000+i, 4)) {
+				t.Fatalf("%d is not found on disk", i)
+			}
+		}
+		other := vector.KeyOf("g", "1")
+		if get(c, other).Vector != nil {
+			t.Error("a vector of another fingerprint")
+		}
+	})
+}
+
+// A store that gives up what is old is read again now and then, or all that
+// was ever in it would be remembered.
+func TestForgottenTextsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		c := newCache(t, vectorcache.Config{Memory: 1 << 10, Store: store})
+		stop := start(t, c)
+		defer stop()
+		for i := range 30_000 {
+			c.Put(key(i), embedding(i, 4))
+			if i%1000 == 0 {
+				time.Sleep(settled)
+				store.empty()
+			}
+		}
+		time.Sleep(settled)
+		before, reads := store.asked()
+		if reads < 4 || reads > 10 {
+			t.Errorf("read %d times for 30000 entries of which few are left", reads)
+		}
+		for i := range 20_000 {
+			get(c, key(i))
+		}
+		if after, _ := store.asked(); after-before > 6000 {
+			t.Errorf("%d of 20000 texts that are gone were looked for", after-before)
+		}
+	})
+}
+
+// Much is written sooner, so that the queue takes all of a burst.
+func TestMuchDoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		c := newCache(t, vectorcache.Config{Store: store})
+		stop := start(t, c)
+		defer stop()
+		const dim = 4096
+		for i := range 3000 { // 48 MB in 1.5 seconds
+			c.Put(key(i), embedding(i, dim))
+			time.Sleep(time.Millisecond / 2)
+		}
+		time.Sleep(settled)
+		if n := store.size(); n != 3000 {
+			t.Errorf("%d of 3000 were written", n)
+		}
 	})
 }
 
@@ -410,8 +532,8 @@ func TestRunWritesTheRest(t *testing.T) {
 		c := newCache(t, vectorcache.Config{Store: store})
 		stop := start(t, c)
 		c.Put(key(1), embedding(1, 4))
-		synctest.Wait()
-		c.Put(key(2), embedding(2, 4)) // within the pause after a write
+		time.Sleep(settled)
+		c.Put(key(2), embedding(2, 4)) // it has not lingered yet
 		stop()
 		if len(store.entries) != 2 || !store.closed {
 			t.Errorf("%d written, closed %v", len(store.entries), store.closed)

@@ -2,6 +2,7 @@ package vectorcache
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,9 @@ import (
 // from one. An error of Load or Save, unless their context has ended, means
 // that nothing in the store should be believed or kept.
 type Store interface {
+	// Texts calls each for every text that something is stored for, under
+	// whatever fingerprint.
+	Texts(ctx context.Context, each func(text [sha256.Size]byte)) error
 	// Load calls found with the place in keys and what is stored under it.
 	Load(ctx context.Context, keys []vector.Key, found func(i int, e vector.Embedding)) error
 	// Save stores entries and notes that used were asked for in this hour
@@ -27,9 +31,12 @@ type Store interface {
 }
 
 const (
-	// linger lets writes gather: one transaction for all of a large request.
-	linger = 200 * time.Millisecond
-	// maxPending bounds what waits to be written, in bytes.
+	// linger lets writes gather, so that a transaction is paid for by many
+	// requests and begins after them, not beside them. What gathers is lost
+	// when the process is killed: it would be computed again.
+	linger = 2 * time.Second
+	// maxPending bounds what waits to be written, in bytes. Half of it is
+	// written without lingering.
 	maxPending = 16 << 20
 	// maxUsed bounds the notes of use that wait to be written.
 	maxUsed = 4096
@@ -44,6 +51,7 @@ type disk struct {
 	store  Store
 	logger *slog.Logger
 	kick   chan struct{} // 1-buffered: there is something to do
+	hurry  chan struct{} // 1-buffered: there is much to write, or something to mend
 	broken atomic.Bool   // the store failed: nobody reads it until run has mended it
 	epoch  atomic.Int64  // how often it was begun anew
 
@@ -52,6 +60,7 @@ type disk struct {
 	bytes   int64                           // guarded by mu; of entries, at most maxPending
 	used    map[vector.Key]struct{}         // guarded by mu; at most maxUsed
 	failure error                           // guarded by mu; the first since broken was set
+	texts   texts                           // guarded by mu; of everything that is stored
 
 	// Only run touches these.
 	mended time.Time // when the store was begun anew last
@@ -60,16 +69,25 @@ type disk struct {
 
 func newDisk(store Store, logger *slog.Logger) *disk {
 	return &disk{
-		store: store, logger: logger, kick: make(chan struct{}, 1),
+		store: store, logger: logger, kick: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 		entries: make(map[vector.Key]vector.Embedding), used: make(map[vector.Key]struct{}),
 	}
 }
 
-func (d *disk) wake() {
+// wake sends a signal; one that is pending already will see this as well.
+func wake(signal chan<- struct{}) {
 	select {
-	case d.kick <- struct{}{}:
-	default: // one is pending already, which sees this as well
+	case signal <- struct{}{}:
+	default:
 	}
+}
+
+// mayHold says whether the store may have something under key; if not, a
+// look-up would be in vain.
+func (d *disk) mayHold(key vector.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.texts.mayHold(key)
 }
 
 // load reads what it can.
@@ -90,7 +108,8 @@ func (d *disk) fail(epoch int64, err error) {
 	defer d.mu.Unlock()
 	if d.epoch.Load() == epoch && !d.broken.Swap(true) {
 		d.failure = err
-		d.wake()
+		wake(d.kick)
+		wake(d.hurry)
 	}
 }
 
@@ -109,7 +128,10 @@ func (d *disk) save(key vector.Key, e vector.Embedding) {
 		d.bytes += size
 	}
 	d.entries[key] = e
-	d.wake()
+	wake(d.kick)
+	if d.bytes > maxPending/2 {
+		wake(d.hurry)
+	}
 }
 
 // use queues a note that key was asked for.
@@ -121,7 +143,7 @@ func (d *disk) use(key vector.Key) {
 	defer d.mu.Unlock()
 	if len(d.used) < maxUsed {
 		d.used[key] = struct{}{}
-		d.wake()
+		wake(d.kick)
 	}
 }
 
@@ -146,6 +168,7 @@ func (d *disk) run(ctx context.Context) error {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closing, cancel) })()
+	d.learn(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -154,16 +177,61 @@ func (d *disk) run(ctx context.Context) error {
 			return d.store.Close()
 		case <-d.kick:
 		}
-		pause := linger
+		if !d.broken.Load() {
+			d.pause(ctx, linger, d.hurry)
+		}
 		if d.broken.Load() {
-			pause = d.mend(last)
+			d.pause(ctx, d.mend(last), nil)
 		} else {
 			d.write(last)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+	}
+}
+
+// pause ends with the time, with the signal, or with ctx.
+func (d *disk) pause(ctx context.Context, most time.Duration, signal <-chan struct{}) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-signal:
+	case <-timer.C:
+	}
+}
+
+// learn reads what the store has, while nothing is written to it.
+func (d *disk) learn(ctx context.Context) {
+	if d.broken.Load() {
+		return
+	}
+	epoch := d.epoch.Load()
+	read := texts{known: make(map[uint32]struct{})}
+	err := d.store.Texts(ctx, func(text [sha256.Size]byte) { read.add(vector.Key{Text: text}) })
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		d.fail(epoch, err)
+		return
+	}
+	read.read = len(read.known)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.texts = read
+}
+
+// announce makes entries known before they are stored.
+func (d *disk) announce(ctx context.Context, entries map[vector.Key]vector.Embedding) {
+	d.mu.Lock()
+	stale := d.texts.stale()
+	d.mu.Unlock()
+	if stale {
+		d.learn(ctx)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key := range entries {
+		d.texts.add(key)
 	}
 }
 
@@ -173,6 +241,7 @@ func (d *disk) write(ctx context.Context) {
 	if d.broken.Load() || len(entries)+len(used) == 0 {
 		return
 	}
+	d.announce(ctx, entries)
 	err := d.store.Save(ctx, entries, used, hourOf(time.Now()))
 	switch {
 	case err == nil && time.Since(d.mended) > rest:
@@ -186,7 +255,7 @@ func (d *disk) write(ctx context.Context) {
 // returns how long to wait before anything else is tried.
 func (d *disk) mend(ctx context.Context) time.Duration {
 	if since := time.Since(d.mended); since < rest {
-		d.wake() // come back then
+		wake(d.kick) // come back then
 		return rest - since
 	}
 	d.mu.Lock()
@@ -199,11 +268,12 @@ func (d *disk) mend(ctx context.Context) time.Duration {
 	d.mended = time.Now()
 	if err := d.store.Reset(ctx); err != nil {
 		d.logger.Debug("Begin the vector cache anew", slog.Any("error", err))
-		d.wake()
+		wake(d.kick)
 		return rest
 	}
 	d.mu.Lock()
 	d.epoch.Add(1)
+	d.texts = texts{known: make(map[uint32]struct{})}
 	d.broken.Store(false)
 	d.mu.Unlock()
 	return 0

@@ -9,8 +9,11 @@
 //
 //   - A hit is the very vector that was put in, to the bit, under the same
 //     fingerprint and the same text. It is never written to.
+//   - A text that the store does not have costs no look-up on disk: which texts
+//     it has is known in memory.
 //   - Put never waits for the disk: one goroutine, Run's, writes behind. What
-//     would make its queue too long is kept in memory alone.
+//     would make its queue too long is kept in memory alone. A process that is
+//     killed loses what came in the last two seconds, and nothing else.
 //   - A store that fails (damaged, deleted, disk full) is emptied and begun
 //     anew; while that does not help, memory alone serves. It is said once in
 //     the log, and no caller sees an error.

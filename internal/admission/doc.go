@@ -8,8 +8,8 @@
 //
 // Policy is the decision: a plain state machine that is told what happened
 // and when, and answers what follows. It reads no clock, starts no goroutine,
-// takes no lock. Gate is the front: Run is the one goroutine that owns a
-// Policy, Acquire hands out its permits.
+// takes no lock. Gate is the front: a lock around one Policy, Run for the time
+// that passes, Acquire to hand out permits.
 //
 // What it guarantees, whatever callers do and in whatever order:
 //

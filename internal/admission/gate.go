@@ -4,52 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Gate is the front of one Policy. All methods are safe for concurrent use.
 //
-// The goroutine in Run owns policy, waiting and next; nothing else touches
-// them. Callers send it events, which it handles one at a time: so whether a
-// caller left before or after it was granted is decided there, once.
+// Everything under mu is one state machine. Callers tell it their events
+// themselves, one at a time: so whether a caller left before or after it was
+// granted is decided there, once. Run tells it of time that passes.
 type Gate struct {
-	events  chan any      // arrival, departure, drained, released, counted, newLimits, newCeiling or statsQuery
 	started chan struct{} // closed when Run begins
-	done    chan struct{} // closed when Run has ended
 	running atomic.Bool   // Run was called
+	kick    chan struct{} // 1-buffered: Run must look earlier than at due
 
+	mu      sync.Mutex // never held while anything is waited for
+	open    bool       // Run runs
 	policy  *Policy
-	waiting map[Ticket]chan<- answer // who has not been answered; each holds one
+	waiting map[Ticket]chan<- error // who has not been answered; each has room for it
 	next    Ticket
-
-	idle  Stats // before Run; constant
-	final Stats // after Run; written before done is closed
+	due     time.Time // when Run looks again; zero = when it is kicked
+	rest    Stats     // before Run idle, after Run as it ended
 }
-
-type answer struct {
-	ticket Ticket
-	err    error // nil = granted
-}
-
-type (
-	arrival struct {
-		lane     Lane
-		answer   chan<- answer // buffered: the owner never waits for a caller
-		ticketed chan<- Ticket // buffered
-		since    time.Time     // when it began to wait; zero = now
-	}
-	departure struct{ ticket Ticket }
-	drained   struct{ ticket Ticket }
-	released  struct {
-		ticket  Ticket
-		outcome Outcome
-	}
-	counted    struct{ outcome Outcome }
-	newLimits  struct{ limits Limits }
-	newCeiling struct{ executing int }
-	statsQuery struct{ reply chan<- Stats } // buffered
-)
 
 // NewGate makes a gate; it grants nothing until Run.
 func NewGate(limits Limits) (*Gate, error) {
@@ -58,21 +35,23 @@ func NewGate(limits Limits) (*Gate, error) {
 	}
 	policy := NewPolicy(limits)
 	return &Gate{
-		events:  make(chan any),
 		started: make(chan struct{}),
-		done:    make(chan struct{}),
+		kick:    make(chan struct{}, 1),
 		policy:  policy,
-		waiting: make(map[Ticket]chan<- answer),
-		idle:    policy.Stats(time.Time{}),
+		waiting: make(map[Ticket]chan<- error),
+		rest:    policy.Stats(time.Time{}),
 	}, nil
 }
 
-// Run owns the gate until ctx ends; then everyone who waits gets ErrClosed. It
-// starts no goroutine and may be called once.
+// Run keeps the gate open until ctx ends; then everyone who waits gets
+// ErrClosed. It starts no goroutine and may be called once.
 func (g *Gate) Run(ctx context.Context) error {
 	if !g.running.CompareAndSwap(false, true) {
 		return errors.New("admission gate runs already")
 	}
+	g.mu.Lock()
+	g.open = true
+	g.mu.Unlock()
 	close(g.started)
 	defer g.close()
 	timer := time.NewTimer(0)
@@ -81,96 +60,91 @@ func (g *Gate) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case event := <-g.events:
-			g.handle(time.Now(), event)
+		case <-g.kick:
 		case <-timer.C:
-			g.act(g.policy.Advance(time.Now()))
 		}
 		timer.Stop()
-		if wake, ok := g.policy.Wake(); ok {
-			timer.Reset(time.Until(wake))
+		if due := g.advance(); !due.IsZero() {
+			timer.Reset(time.Until(due))
 		}
 	}
+}
+
+// advance tells the policy that time has passed, and returns when to do so
+// again; zero = when kicked.
+func (g *Gate) advance() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.act(g.policy.Advance(time.Now()))
+	g.due, _ = g.policy.Wake()
+	return g.due
 }
 
 func (g *Gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	for ticket, to := range g.waiting {
-		to <- answer{ticket, ErrClosed}
+	for _, to := range g.waiting {
+		to <- ErrClosed
 	}
 	g.policy.Close()
-	g.final = g.policy.Stats(now)
-	close(g.done)
+	g.rest = g.policy.Stats(now)
+	g.open = false
 }
 
-func (g *Gate) handle(now time.Time, event any) {
-	switch e := event.(type) {
-	case arrival:
-		g.next++
-		e.ticketed <- g.next
-		g.waiting[g.next] = e.answer
-		since := now
-		if !e.since.IsZero() && e.since.Before(now) {
-			since = e.since
-		}
-		g.act(g.policy.ArriveSince(now, g.next, e.lane, since))
-	case departure:
-		// Its own time may be up at this moment, so it can still be answered.
-		g.act(g.policy.Leave(now, e.ticket))
-		delete(g.waiting, e.ticket)
-	case drained:
-		g.policy.Drain(e.ticket)
-	case released:
-		g.act(g.policy.Release(now, e.ticket, e.outcome))
-	case counted:
-		g.policy.Count(e.outcome)
-	case newLimits:
-		g.act(g.policy.SetLimits(now, e.limits))
-	case newCeiling:
-		g.act(g.policy.SetCeiling(now, e.executing))
-	case statsQuery:
-		e.reply <- g.policy.Stats(now)
+// do lets an event be told to the policy; false when Run does not run.
+func (g *Gate) do(event func(now time.Time)) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.open {
+		return false
 	}
+	event(time.Now())
+	if wake, ok := g.policy.Wake(); ok && (g.due.IsZero() || wake.Before(g.due)) {
+		g.due = wake
+		select {
+		case g.kick <- struct{}{}:
+		default: // one is pending already, which sees this as well
+		}
+	}
+	return true
 }
 
-// act tells the callers concerned.
+// act tells the callers concerned. It needs the lock, as arrive and leave do.
 func (g *Gate) act(decisions []Decision) {
 	for _, d := range decisions {
-		a := answer{ticket: d.Ticket}
+		var answer error
 		if d.Verdict == Refused {
-			a.err = &RejectedError{Reason: d.Reason, RetryAfter: d.RetryAfter}
+			answer = &RejectedError{Reason: d.Reason, RetryAfter: d.RetryAfter}
 		}
-		g.waiting[d.Ticket] <- a
+		g.waiting[d.Ticket] <- answer
 		delete(g.waiting, d.Ticket)
 	}
 }
 
-// send hands the owner an event; false when Run has ended.
-func (g *Gate) send(event any) bool {
-	select {
-	case g.events <- event:
-		return true
-	case <-g.done:
-		return false
+// arrive gives a request its ticket; since is when it began to wait, zero = now.
+func (g *Gate) arrive(now time.Time, lane Lane, since time.Time, to chan<- error) Ticket {
+	g.next++
+	g.waiting[g.next] = to
+	if since.IsZero() || since.After(now) {
+		since = now
 	}
+	g.act(g.policy.ArriveSince(now, g.next, lane, since))
+	return g.next
 }
 
-func (g *Gate) hasStarted() bool {
-	select {
-	case <-g.started:
-		return true
-	default:
-		return false
-	}
+// leave is for a caller that has gone, whatever it has been told meanwhile.
+func (g *Gate) leave(now time.Time, ticket Ticket) {
+	// Its own time may be up at this moment, so it can still be answered.
+	g.act(g.policy.Leave(now, ticket))
+	delete(g.waiting, ticket)
 }
 
 // Count adds a request to the totals that ended without a permit of its own
 // outcome: turned away before it came to Acquire, or served without the
 // engine. So the gate's figures tell of all requests.
 func (g *Gate) Count(outcome Outcome) {
-	if g.hasStarted() {
-		g.send(counted{outcome})
-	}
+	g.do(func(time.Time) { g.policy.Count(outcome) })
 }
 
 // Acquire waits for a permit. It returns a *RejectedError, the cause of ctx's
@@ -188,30 +162,32 @@ func (g *Gate) AcquireSince(ctx context.Context, lane Lane, arrived time.Time) (
 	if lane != LaneClient && lane != LaneBackground && lane != LaneUpkeep {
 		return nil, fmt.Errorf("acquire: no lane %q", lane)
 	}
-	answers := make(chan answer, 1)
-	ticketed := make(chan Ticket, 1)
 	select {
-	case g.events <- arrival{lane, answers, ticketed, arrived}:
+	case <-g.started:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		g.Count(CancelledWaiting) // gone before it was seen
 		return nil, context.Cause(ctx)
-	case <-g.done:
+	}
+	answer := make(chan error, 1)
+	permit := &Permit{gate: g}
+	if !g.do(func(now time.Time) { permit.ticket = g.arrive(now, lane, arrived, answer) }) {
 		return nil, ErrClosed
 	}
 	select {
-	case a := <-answers:
-		if a.err != nil {
-			return nil, a.err
+	case err := <-answer:
+		if err != nil {
+			return nil, err
 		}
-		if ctx.Err() != nil { // both at once: the caller is gone, the permit unused
-			g.send(departure{a.ticket})
-			return nil, context.Cause(ctx)
+		if ctx.Err() == nil {
+			return permit, nil
 		}
-		return &Permit{gate: g, ticket: a.ticket}, nil
+		// Both at once: the caller is gone, the permit unused.
 	case <-ctx.Done():
-		g.send(departure{<-ticketed})
-		return nil, context.Cause(ctx)
 	}
+	g.do(func(now time.Time) { g.leave(now, permit.ticket) })
+	return nil, context.Cause(ctx)
 }
 
 // SetLimits changes the limits of a running gate; before and after Run it is
@@ -220,10 +196,12 @@ func (g *Gate) SetLimits(limits Limits) error {
 	if err := limits.Validate(); err != nil {
 		return fmt.Errorf("admission limits: %w", err)
 	}
-	if !g.hasStarted() {
+	select {
+	case <-g.started:
+	default:
 		return errors.New("admission limits: the gate does not run yet")
 	}
-	if !g.send(newLimits{limits}) {
+	if !g.do(func(now time.Time) { g.act(g.policy.SetLimits(now, limits)) }) {
 		return ErrClosed
 	}
 	return nil
@@ -232,21 +210,17 @@ func (g *Gate) SetLimits(limits Limits) error {
 // SetCeiling keeps the executing requests at n or fewer, whatever the limits
 // allow; 0 lifts it. Before and after Run it does nothing.
 func (g *Gate) SetCeiling(n int) {
-	if g.hasStarted() {
-		g.send(newCeiling{n})
-	}
+	g.do(func(now time.Time) { g.act(g.policy.SetCeiling(now, n)) })
 }
 
 // Stats is the gate now; before Run it is idle, after Run as it ended.
 func (g *Gate) Stats() Stats {
-	if !g.hasStarted() {
-		return g.idle
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.open {
+		return g.rest
 	}
-	reply := make(chan Stats, 1)
-	if !g.send(statsQuery{reply}) {
-		return g.final
-	}
-	return <-reply
+	return g.policy.Stats(time.Now())
 }
 
 // Permit is the right to use the engine for one request.
@@ -258,12 +232,14 @@ type Permit struct {
 
 // Drain says that the caller is gone while the engine still works: the permit
 // stays taken until Release.
-func (p *Permit) Drain() { p.gate.send(drained{p.ticket}) }
+func (p *Permit) Drain() {
+	p.gate.do(func(time.Time) { p.gate.policy.Drain(p.ticket) })
+}
 
 // Release gives the permit back, with how the request ended. Only the first
 // call counts.
 func (p *Permit) Release(outcome Outcome) {
 	if p.released.CompareAndSwap(false, true) {
-		p.gate.send(released{p.ticket, outcome})
+		p.gate.do(func(now time.Time) { p.gate.act(p.gate.policy.Release(now, p.ticket, outcome)) })
 	}
 }

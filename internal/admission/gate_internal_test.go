@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A caller leaves, and the owner hears of it when the caller's time is up as
-// well, before its own timer: the departure makes the policy refuse the very
-// request that leaves. The owner must not wait for it (the bubble would report
-// a deadlock), and there is one outcome.
+// A caller leaves when its time is up as well, before the gate's own timer: the
+// departure makes the policy refuse the very request that leaves. The gate
+// must not wait for it (the bubble would report a deadlock), and there is one
+// outcome.
 func TestDepartureMeetsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := DefaultLimits()
@@ -19,15 +19,15 @@ func TestDepartureMeetsDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		var answers [4]chan answer // by ticket, from 1
-		for i := 1; i <= 3; i++ {
-			answers[i] = make(chan answer, 1)
-			gate.handle(now, arrival{LaneClient, answers[i], make(chan Ticket, 1), time.Time{}})
+		var last chan error
+		for range 3 {
+			last = make(chan error, 1)
+			gate.arrive(now, LaneClient, time.Time{}, last)
 		}
-		gate.handle(now.Add(limits.Wait), departure{3})
+		gate.leave(now.Add(limits.Wait), 3)
 		var refusal *RejectedError
-		if a := <-answers[3]; !errors.As(a.err, &refusal) || refusal.Reason != QueueTimeout {
-			t.Errorf("answer = %+v", a)
+		if err := <-last; !errors.As(err, &refusal) || refusal.Reason != QueueTimeout {
+			t.Errorf("answer = %v", err)
 		}
 		stats := gate.policy.Stats(now)
 		if stats.Totals[QueueTimeout] != 1 || stats.Totals[CancelledWaiting] != 0 || stats.Waiting != 0 {

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"strings"
+	"unicode"
 
 	"github.com/ondol-app/ondol/internal/upstream"
 )
@@ -27,8 +28,8 @@ type Config struct {
 
 // Client is one engine's HTTP client.
 type Client struct {
-	key  string
-	http *upstream.Transport
+	head string // of every request, after its first line
+	http *upstream.Direct
 }
 
 // New makes a client; it opens no connection.
@@ -39,14 +40,18 @@ func New(config Config) (*Client, error) {
 		}
 		config.Dial = func(ctx context.Context) (net.Conn, error) { return upstream.DialUnix(ctx, config.Socket) }
 	}
-	transport, err := upstream.NewTransport(upstream.Config{
-		Limits: config.Limits,
-		Dial:   func(ctx context.Context, _, _ string) (net.Conn, error) { return config.Dial(ctx) },
-	})
+	if strings.ContainsFunc(config.APIKey, unicode.IsControl) {
+		return nil, errors.New("llama-server client: a control character in the key")
+	}
+	direct, err := upstream.NewDirect(upstream.DirectConfig{Limits: config.Limits, Dial: config.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("llama-server client: %w", err)
 	}
-	return &Client{key: config.APIKey, http: transport}, nil
+	c := &Client{head: "Host: llama-server\r\n", http: direct}
+	if config.APIKey != "" {
+		c.head += "Authorization: Bearer " + config.APIKey + "\r\n"
+	}
+	return c, nil
 }
 
 // Close ends the idle connections. Exchanges under way are not touched.
@@ -58,11 +63,15 @@ const maxErrorBody = 64 << 10
 // call makes one exchange and returns the body of a 200 of at most limit
 // bytes. A nil in is a GET.
 func (c *Client) call(ctx context.Context, path string, in any, limit int64) ([]byte, error) {
-	request, err := c.request(ctx, path, in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	request := c.get(path)
+	if in != nil {
+		body, err := encode(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		request = c.post(path, "", body)
 	}
-	response, err := c.http.RoundTrip(request)
+	response, err := c.http.Exchange(ctx, request, in == nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -70,37 +79,33 @@ func (c *Client) call(ctx context.Context, path string, in any, limit int64) ([]
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %w", path, ReadError(response))
 	}
-	body, err := upstream.ReadAll(response, limit)
+	reply, err := upstream.ReadAll(response, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return body, nil
+	return reply, nil
 }
 
-func (c *Client) request(ctx context.Context, path string, in any) (*http.Request, error) {
-	if in == nil {
-		return c.newRequest(ctx, http.MethodGet, path, nil)
-	}
+// encode leaves <, > and & as they are: the engine is no web page.
+func encode(in any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(in); err != nil {
-		return nil, err
-	}
-	return c.newRequest(ctx, http.MethodPost, path, &buffer)
+	err := encoder.Encode(in)
+	return buffer.Bytes(), err
 }
 
-func (c *Client) newRequest(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	// The host only names the connection pool: there is one peer.
-	request, err := http.NewRequestWithContext(ctx, method, "http://llama-server"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key)
-	}
-	return request, nil
+// get is a whole request as it goes over the wire.
+func (c *Client) get(path string) []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\n%s\r\n", path, c.head)
+}
+
+// post is get with a body, which is JSON, and further header lines. It is one
+// piece so that it is one write.
+func (c *Client) post(path, lines string, body []byte) []byte {
+	const around = 128 // bytes of what is constant below
+	whole := make([]byte, 0, around+len(path)+len(c.head)+len(lines)+len(body))
+	whole = fmt.Appendf(whole, "POST %s HTTP/1.1\r\n%s%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		path, c.head, lines, len(body))
+	return append(whole, body...)
 }

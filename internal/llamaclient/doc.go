@@ -15,6 +15,6 @@
 //     decoded so that null stays "not a number".
 //   - No reply is read without bound.
 //
-// A Client is safe for concurrent use and holds no goroutine of its own beyond
-// those of net/http's idle connections, which Close ends.
+// A Client is safe for concurrent use and holds no goroutine of its own. Close
+// ends its idle connections.
 package llamaclient

@@ -196,10 +196,10 @@ func TestWriteLimitIsForEachWrite(t *testing.T) {
 		io.WriteString(w, `{"tokens":[1]}`)
 	})
 	limits := longLimits()
-	limits.Write = 400 * time.Millisecond
+	limits.Write = time.Second
 	client := newClient(t, llamaclient.Config{Socket: path, Limits: limits})
 	start := time.Now()
-	if _, err := client.Tokenize(t.Context(), strings.Repeat("x", 2<<20)); err != nil {
+	if _, err := client.Tokenize(t.Context(), strings.Repeat("x", 6<<20)); err != nil {
 		t.Fatalf("after %v: %v", time.Since(start), err)
 	}
 	if took := time.Since(start); took < limits.Write {

@@ -1,7 +1,6 @@
 package llamaclient
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,12 +12,8 @@ import (
 // the body has the same errors as every other call: its limit for one read is
 // the idle limit of a stream.
 func (c *Client) Stream(ctx context.Context, path string, body []byte) (*http.Response, error) {
-	request, err := c.newRequest(ctx, http.MethodPost, path, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	request.Close = true // llama-server may hang up after a stream, just when the connection is used again
-	response, err := c.http.RoundTrip(request)
+	// llama-server may hang up after a stream, just when the connection is used again.
+	response, err := c.http.Exchange(ctx, c.post(path, "Connection: close\r\n", body), false)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -39,6 +39,7 @@ func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 type limitedConn struct {
 	net.Conn
 	read, write time.Duration
+	watched     bool // a read is always pending
 }
 
 func (c *limitedConn) Read(b []byte) (int, error) {
@@ -66,6 +67,9 @@ func (c *limitedConn) Write(b []byte) (int, error) {
 		if err != nil {
 			return written, err
 		}
+	}
+	if !c.watched {
+		return written, nil
 	}
 	// net/http reads an idle connection all the time, to see it close. That
 	// pending read is now the one that waits for the answer: its time starts here.

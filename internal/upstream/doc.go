@@ -1,9 +1,11 @@
 // Package upstream is one HTTP exchange with an engine, wherever that engine
 // runs: the time limits, and the names of what can go wrong.
 //
-// The clients of engines (llamaclient, remote) are built on its Transport; the
-// doors in front of them (embedding, relay) and the surfaces read its errors.
-// It imports nothing of ours and knows no engine's dialect.
+// The clients of engines are built on it: remote on Transport, which is
+// net/http's with the limits, llamaclient on Direct, which is quicker where the
+// engine is a socket away. The doors in front of them (embedding, relay) and
+// the surfaces read its errors. It imports nothing of ours and knows no
+// engine's dialect.
 //
 // What it guarantees:
 //
@@ -15,5 +17,6 @@
 //     the environment is used.
 //
 // A Transport is safe for concurrent use and holds no goroutine of its own
-// beyond those of net/http's idle connections, which Close ends.
+// beyond those of net/http's idle connections, which Close ends; a Direct holds
+// none.
 package upstream

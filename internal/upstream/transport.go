@@ -34,7 +34,7 @@ type Transport struct {
 	limits Limits
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	http   *http.Transport
-	slots  chan struct{} // one token for each exchange under way; cap is Limits.MaxConns
+	places places
 }
 
 const defaultKeepAlive = 4 * time.Second
@@ -56,7 +56,7 @@ func NewTransport(config Config) (*Transport, error) {
 	t := &Transport{
 		limits: config.Limits,
 		dial:   config.Dial,
-		slots:  make(chan struct{}, config.Limits.MaxConns),
+		places: newPlaces(config.Limits),
 	}
 	t.http = &http.Transport{
 		DialContext:         t.connect,
@@ -82,36 +82,15 @@ func (t *Transport) connect(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConnect, err)
 	}
-	return &limitedConn{Conn: conn, read: t.limits.Read, write: t.limits.Write}, nil
+	return &limitedConn{Conn: conn, read: t.limits.Read, write: t.limits.Write, watched: true}, nil
 }
-
-// enter takes one of the connections, the second mechanism; leave gives it back.
-func (t *Transport) enter(ctx context.Context) error {
-	select {
-	case t.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(t.limits.PoolWait)
-	defer timer.Stop()
-	select {
-	case t.slots <- struct{}{}:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("%w (%v)", ErrPoolWait, t.limits.PoolWait)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t *Transport) leave() { <-t.slots }
 
 // RoundTrip makes one exchange. It holds its connection until the reply's body
 // is closed. Errors, those of reading the body included, are the cause of the
 // context's end or wrap exactly one of the transport errors.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
-	if err := t.enter(ctx); err != nil {
+	if err := t.places.enter(ctx); err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // RoundTrip's contract; nothing was read of it
 		}
@@ -119,7 +98,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := t.http.RoundTrip(request)
 	if err != nil {
-		t.leave()
+		t.places.leave()
 		return nil, named(ctx, err)
 	}
 	response.Body = &body{ReadCloser: response.Body, ctx: ctx, transport: t}
@@ -144,7 +123,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
-	b.closed.Do(b.transport.leave)
+	b.closed.Do(b.transport.places.leave)
 	return err
 }
 

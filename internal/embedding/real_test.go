@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaclient"
@@ -178,8 +179,8 @@ func TestRealEngine(t *testing.T) {
 			t.Errorf("%d engine calls", calls)
 		}
 		// In order, whichever call they came from.
-		same, other := vector.Dot(got.Vectors[0], got.Vectors[5]), vector.Dot(got.Vectors[0], got.Vectors[4])
-		if math.Abs(float64(same)-1) > 1e-3 || other > same {
+		same, other := canary.Cosine(got.Vectors[0], got.Vectors[5]), canary.Cosine(got.Vectors[0], got.Vectors[4])
+		if math.Abs(same-1) > 1e-3 || other > same {
 			t.Errorf("equal inputs: cosine %v; different ones: %v", same, other)
 		}
 	})
@@ -356,7 +357,7 @@ func realStorm(t *testing.T, engine *realEngine) {
 	if err != nil || direct.PromptTokens*len(inputs) != found.Tokens {
 		t.Fatalf("the engine counts %d tokens for one, the door %d for all: %v", direct.PromptTokens, found.Tokens, err)
 	}
-	if cosine := vector.Dot(direct.Vectors[0], found.Vectors[0]); cosine < 0.999 {
+	if cosine := canary.Cosine(direct.Vectors[0], found.Vectors[0]); cosine < 0.999 {
 		t.Errorf("cosine to the engine's own answer: %v", cosine)
 	}
 }

@@ -51,7 +51,7 @@ func (g *Gateway) sendVectors(w http.ResponseWriter, r *http.Request, size int, 
 
 // embed checks and serves one request up to the point of writing.
 func (g *Gateway) embed(r *http.Request, in *intake) (*openai.EmbeddingReply, error) {
-	req, err := openai.ParseEmbeddingsDecoding(in.bytes(), g.keys.decoder(r.Header))
+	req, err := openai.ParseEmbeddings(in.bytes(), g.keys.decoder(r.Header))
 	in.recycle()
 	if err != nil {
 		return nil, err

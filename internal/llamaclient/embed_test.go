@@ -1,10 +1,13 @@
 package llamaclient_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,7 +18,13 @@ import (
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
-func base64Of(v ...float32) string { return `"` + vector.EncodeBase64(v) + `"` }
+func base64Of(v ...float32) string {
+	var raw []byte
+	for _, x := range v {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return `"` + base64.StdEncoding.EncodeToString(raw) + `"`
+}
 
 func item(index, embedding string) string {
 	return fmt.Sprintf(`{"index":%s,"embedding":%s,"object":"embedding"}`, index, embedding)

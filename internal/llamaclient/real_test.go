@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/vector"
@@ -84,7 +85,7 @@ func TestRealStarter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, far := vector.Dot(got.Vectors[0], got.Vectors[1]), vector.Dot(got.Vectors[0], got.Vectors[2])
+	near, far := canary.Cosine(got.Vectors[0], got.Vectors[1]), canary.Cosine(got.Vectors[0], got.Vectors[2])
 	if near <= far {
 		t.Errorf("cosine of the related pair %v, of the unrelated %v", near, far)
 	}
@@ -101,7 +102,7 @@ func TestRealStarter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cosine := vector.Dot(alone.Vectors[0], got.Vectors[i]); math.Abs(float64(cosine)-1) > 1e-3 {
+		if cosine := canary.Cosine(alone.Vectors[0], got.Vectors[i]); math.Abs(cosine-1) > 1e-3 {
 			t.Errorf("input %d alone and together: cosine %v", i, cosine)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/llamaserver"
@@ -66,7 +67,7 @@ func TestStarterModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if near, far := vector.Dot(reply.Vectors[0], reply.Vectors[1]), vector.Dot(reply.Vectors[0], reply.Vectors[2]); near <= far {
+	if near, far := canary.Cosine(reply.Vectors[0], reply.Vectors[1]), canary.Cosine(reply.Vectors[0], reply.Vectors[2]); near <= far {
 		t.Errorf("similarity to the manual %.2f, to the cake %.2f", near, far)
 	}
 

@@ -24,7 +24,7 @@ func FuzzBase64(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := vector.DecodeBase64(text)
+		v, err := vector.DecodeBase64([]byte(text))
 		if err != nil {
 			if !errors.Is(err, vector.ErrEncoding) {
 				t.Fatalf("%q: error %v is not ErrEncoding", text, err)
@@ -68,14 +68,14 @@ func FuzzRefusalIsJust(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, err := openai.ParseEmbeddings(body)
+		_, err := openai.ParseEmbeddings(body, nil)
 		var e *openai.Error
 		if errors.As(err, &e) && e.Code == openai.CodeInvalidJSON && json.Valid(body) {
 			if !strings.Contains(e.Message, "UTF-8") && !strings.Contains(e.Message, "must be a JSON object") && !strings.Contains(e.Message, "depth") {
 				t.Errorf("%q is JSON, and refused: %s", body, e.Message)
 			}
 		}
-		_, err = openai.ParseEmbeddingsDecoding(body, func(ids []uint) (string, error) { return fmt.Sprint(ids), nil })
+		_, err = openai.ParseEmbeddings(body, func(ids []uint) (string, error) { return fmt.Sprint(ids), nil })
 		if err == nil && !json.Valid(body) {
 			t.Errorf("accepted invalid JSON %q", body)
 		}
@@ -85,7 +85,7 @@ func FuzzRefusalIsJust(f *testing.F) {
 	})
 }
 
-func TestParseEmbeddingsDecoding(t *testing.T) {
+func TestParseEmbeddingsOfTokenIDs(t *testing.T) {
 	decode := func(ids []uint) (string, error) {
 		if len(ids) == 0 {
 			return "", nil
@@ -117,7 +117,7 @@ func TestParseEmbeddingsDecoding(t *testing.T) {
 		{`{"input":[[1],[2]` + strings.Repeat(",[1]", openai.MaxInputs) + `]}`, nil, "2048"},
 	}
 	for _, tt := range tests {
-		got, err := openai.ParseEmbeddingsDecoding([]byte(tt.body), decode)
+		got, err := openai.ParseEmbeddings([]byte(tt.body), decode)
 		if tt.says != "" {
 			var e *openai.Error
 			if !errors.As(err, &e) || !strings.Contains(e.Message, tt.says) {

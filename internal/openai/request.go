@@ -35,16 +35,12 @@ type Decoder func(ids []uint) (string, error)
 // counts as absent, because several clients send it; names are matched
 // exactly and a known name may stand only once. Escaped lone surrogates
 // become U+FFFD (texts cut in the middle of an emoji come that way); raw
-// bytes that are not UTF-8 are refused, and so are token ids. The error is an
+// bytes that are not UTF-8 are refused, and so are token ids with a nil decode. The error is an
 // *Error fit for a 400. Nothing of the request refers to body afterwards.
-func ParseEmbeddings(body []byte) (EmbeddingRequest, error) {
-	return ParseEmbeddingsDecoding(body, nil)
-}
-
-// ParseEmbeddingsDecoding is ParseEmbeddings for a client whose vocabulary is
-// known: [int] is one input, [[int]] are several, each turned into text by
-// decode. A nil decode refuses them.
-func ParseEmbeddingsDecoding(body []byte, decode Decoder) (EmbeddingRequest, error) {
+//
+// A decode is for a client whose vocabulary is known: [int] is one input,
+// [[int]] are several, each turned into text by it.
+func ParseEmbeddings(body []byte, decode Decoder) (EmbeddingRequest, error) {
 	p := parser{scanner: scanner{data: body}, decode: decode}
 	p.req.Encoding = EncodingFloat
 	err := p.object()

@@ -46,7 +46,7 @@ func TestParseEmbeddingsAccepts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := openai.ParseEmbeddings([]byte(tt.body))
+			got, err := openai.ParseEmbeddings([]byte(tt.body), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestParseEmbeddingsRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := openai.ParseEmbeddings([]byte(tt.body))
+			_, err := openai.ParseEmbeddings([]byte(tt.body), nil)
 			var got *openai.Error
 			if !errors.As(err, &got) {
 				t.Fatalf("error = %v, want *openai.Error", err)
@@ -138,7 +138,7 @@ func FuzzParseEmbeddings(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := openai.ParseEmbeddings(body)
+		req, err := openai.ParseEmbeddings(body, nil)
 		if err != nil {
 			var e *openai.Error
 			if !errors.As(err, &e) || e.Code == "" || e.Message == "" || !json.Valid(e.Envelope()) {
@@ -185,7 +185,7 @@ func BenchmarkParseEmbeddings(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := openai.ParseEmbeddings(body); err != nil {
+				if _, err := openai.ParseEmbeddings(body, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

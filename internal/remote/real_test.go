@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/build/tools/tinymodels"
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/enginetest"
 	"github.com/ondol-app/ondol/internal/remote"
 	"github.com/ondol-app/ondol/internal/upstream"
@@ -40,7 +41,7 @@ func TestRealEmbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if near, far := vector.Dot(reply.Vectors[0], reply.Vectors[1]), vector.Dot(reply.Vectors[0], reply.Vectors[2]); near <= far {
+	if near, far := canary.Cosine(reply.Vectors[0], reply.Vectors[1]), canary.Cosine(reply.Vectors[0], reply.Vectors[2]); near <= far {
 		t.Errorf("similarity to the manual %.2f, to the cake %.2f", near, far)
 	}
 	counts, err := instance.Client.CountTokens(t.Context(), texts)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/document"
-	"github.com/ondol-app/ondol/internal/vector"
 )
 
 func TestLexicalFinds(t *testing.T) {
@@ -260,7 +260,7 @@ func TestSemanticIsExact(t *testing.T) {
 		t.Fatalf("%d hits", len(hits))
 	}
 	for i, h := range hits {
-		if want := float64(vector.Dot(query, unit(hashes[h.Chunk], dim))); math.Abs(h.Score-want) > 1e-3 {
+		if want := canary.Cosine(query, unit(hashes[h.Chunk], dim)); math.Abs(h.Score-want) > 1e-3 {
 			t.Errorf("cosine of %d is %g, want %g", h.Chunk, h.Score, want)
 		}
 		if i > 0 && h.Score > hits[i-1].Score {

@@ -15,32 +15,46 @@ import (
 // ErrEncoding is wrapped by every decoding error of this package.
 var ErrEncoding = errors.New("malformed vector encoding")
 
+// base64Chunk is how many letters are decoded at a time. They stand for 192
+// whole floats.
+const base64Chunk = 1024
+
 // DecodeBase64 reads standard base64 of little-endian IEEE 754 single floats,
 // the form OpenAI's encoding_format "base64" defines. The bits are taken as
 // they are, NaN and infinities included: Check judges them. Errors wrap
 // ErrEncoding.
-func DecodeBase64(s string) ([]float32, error) {
-	raw, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrEncoding, err)
-	}
-	if len(raw)%4 != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are not whole 4-byte floats", ErrEncoding, len(raw))
-	}
-	v := make([]float32, len(raw)/4)
-	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+func DecodeBase64(text []byte) ([]float32, error) {
+	v := make([]float32, 0, base64.StdEncoding.DecodedLen(len(text))/4)
+	var raw [base64Chunk / 4 * 3]byte
+	for rest := text; len(rest) > 0; {
+		n := min(len(rest), base64Chunk)
+		got, err := base64.StdEncoding.Decode(raw[:], rest[:n])
+		rest = rest[n:]
+		if err != nil || got%4 != 0 || len(rest) > 0 && got < len(raw) {
+			return decodeWhole(text) // for the error, or for line ends, which count for nothing
+		}
+		v = appendFloats(v, raw[:got])
 	}
 	return v, nil
 }
 
-// EncodeBase64 is the inverse of DecodeBase64.
-func EncodeBase64(v []float32) string {
-	raw := make([]byte, 4*len(v))
-	for i, x := range v {
-		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(x))
+func decodeWhole(text []byte) ([]float32, error) {
+	raw := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(raw, text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEncoding, err)
 	}
-	return base64.StdEncoding.EncodeToString(raw)
+	if n%4 != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not whole 4-byte floats", ErrEncoding, n)
+	}
+	return appendFloats(make([]float32, 0, n/4), raw[:n]), nil
+}
+
+func appendFloats(v []float32, raw []byte) []float32 {
+	for ; len(raw) >= 4; raw = raw[4:] {
+		v = append(v, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
+	}
+	return v
 }
 
 // DecodeJSON reads a JSON array of numbers without losing what is not a

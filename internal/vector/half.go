@@ -2,14 +2,8 @@ package vector
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 )
-
-// halfScale is 2^112: the distance between the exponent biases of binary32
-// (127) and binary16 (15), as a factor. Multiplying by it turns a half's bits,
-// moved to the float32 fields, into its value, subnormals included, exactly.
-const halfScale = 0x1p112
 
 // EncodeF16 packs v as little-endian IEEE 754 binary16, 2 bytes a component,
 // rounded to nearest, ties to even. Magnitudes of 65520 and more become
@@ -22,33 +16,6 @@ func EncodeF16(v []float32) []byte {
 		binary.LittleEndian.PutUint16(out[2*i:], halfBits(x))
 	}
 	return out
-}
-
-// DecodeF16 is the inverse of EncodeF16 (exact: every half is a float32). The
-// result uses dst's storage when it is large enough; dst's contents are
-// overwritten. An odd number of bytes is an error wrapping ErrEncoding.
-func DecodeF16(dst []float32, src []byte) ([]float32, error) {
-	if len(src)%2 != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are not whole half floats", ErrEncoding, len(src))
-	}
-	n := len(src) / 2
-	if cap(dst) < n {
-		dst = make([]float32, n)
-	}
-	dst = dst[:n]
-	for i := range dst {
-		dst[i] = halfValue(binary.LittleEndian.Uint16(src[2*i:]))
-	}
-	return dst, nil
-}
-
-func halfValue(h uint16) float32 {
-	bits := uint32(h&0x7fff) << 13
-	if h&0x7c00 == 0x7c00 { // infinity or NaN
-		return math.Float32frombits(uint32(h&0x8000)<<16 | bits | 0x7f800000)
-	}
-	x := math.Float32frombits(bits) * halfScale
-	return math.Float32frombits(math.Float32bits(x) | uint32(h&0x8000)<<16)
 }
 
 func halfBits(x float32) uint16 {

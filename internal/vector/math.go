@@ -16,26 +16,6 @@ var (
 	ErrDimensions  = errors.New("dimensions out of range")
 )
 
-// Dot is the inner product; of two unit vectors it is their cosine. It panics
-// when b is shorter than a; components of b beyond a are not read.
-func Dot(a, b []float32) float32 {
-	b = b[:len(a)]
-	// Four sums break the chain of dependent additions.
-	var s0, s1, s2, s3 float32
-	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
-	}
-	return (s0 + s1) + (s2 + s3)
-}
-
 // Norm is the Euclidean length, summed in float64. It is NaN or +Inf when a
 // component is.
 func Norm(v []float32) float64 {

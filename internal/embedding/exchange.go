@@ -11,6 +11,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -275,7 +276,7 @@ func (s *Service) vanished(err error) error {
 	if _, unavailable := s.current(); errors.As(unavailable, &known) {
 		return &UnavailableError{State: known.State, RetryAfter: known.RetryAfter, Err: err}
 	}
-	return &UnavailableError{State: "lost", RetryAfter: defaultRetry, Err: err}
+	return &UnavailableError{State: upstream.StateLost, RetryAfter: defaultRetry, Err: err}
 }
 
 func outcomeOf(err error) admission.Outcome {

@@ -182,14 +182,20 @@ func unavailable(e *upstream.UnavailableError) failure {
 	if f.retryAfter <= 0 {
 		f.retryAfter = unknownWait
 	}
-	remedy := "try again after the time in Retry-After"
+	what, remedy := "is not ready ("+e.State+")", "try again after the time in Retry-After"
 	switch e.State {
+	case upstream.StateLost: // it is ready as far as anybody knows
+		what = "does not answer"
+		if errors.Is(e.Err, upstream.ErrBroken) {
+			what = "broke off before its answer was whole"
+		}
+		remedy += "; if it happens again, `ondol engine logs` says why"
 	case "stopped":
 		remedy = "start it with `ondol engine start`"
 	case "failed":
 		remedy = "`ondol engine logs` says why, `ondol engine restart` tries again"
 	}
-	f.body.Message = "the engine is not ready (" + e.State + "); " + remedy
+	f.body.Message = "the engine " + what + "; " + remedy
 	return f
 }
 

@@ -231,7 +231,7 @@ func (e *exchange) judge(err error) error {
 // vanished says what is known by now of an engine that does not answer; its
 // supervisor may not have noticed yet.
 func (r *Relay) vanished(err error, wait time.Duration) error {
-	state := "lost"
+	state := upstream.StateLost
 	if status := (*upstream.StatusError)(nil); errors.As(err, &status) {
 		state = "busy"
 	}

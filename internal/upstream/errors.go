@@ -28,9 +28,13 @@ func (e *ContextError) Error() string {
 	return fmt.Sprintf("input of %d tokens exceeds the engine's limit of %d", e.Tokens, e.Limit)
 }
 
+// StateLost is the State of an engine that does not answer while whoever looks
+// after it believes it ready: it has just gone, or it broke off one exchange.
+const StateLost = "lost"
+
 // UnavailableError says that there is no engine to ask; 503 to a client.
 type UnavailableError struct {
-	State      string        // of the engine: "starting", "failed", …
+	State      string        // of the engine: "starting", "failed", StateLost, …
 	RetryAfter time.Duration // when it may be back; 0 = not known
 	Final      bool          // nothing is about to change that but a person
 	Distrusted uint64        // newest generation that was ended because it could not be trusted; 0 = none known

@@ -104,7 +104,7 @@ func (e *engine) live(ctx context.Context) (p *Problem) {
 	alarm := e.log.begin(e.generation, plan.binary.path, plan.args)
 	child, err := process.Start(ctx, process.Spec{
 		Path: plan.binary.path, Args: plan.args, Env: append(environment(os.Environ()), e.config.Env...), Dir: e.config.RunDir,
-		Log: e.log, Record: files.record(),
+		Log: unhurried{e.log}, Record: files.record(),
 	})
 	if err != nil {
 		return problem(CodeStart, "%v", err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 
@@ -77,6 +78,24 @@ func (l *engineLog) Write(p []byte) (int, error) {
 	}
 	l.store(p)
 	return len(p), nil
+}
+
+// unhurried lets the engine's output gather: it writes three lines for each
+// request, and reading each of them at once would wake a thread beside the one
+// that waits for the vector.
+type unhurried struct{ l *engineLog }
+
+const (
+	logRest = 20 * time.Millisecond // a pipe takes 64 KB meanwhile, some 200 requests
+	logRush = 16 << 10              // what has gathered in the pipe must be read at once
+)
+
+func (u unhurried) Write(p []byte) (int, error) {
+	n, err := u.l.Write(p)
+	if n < logRush {
+		time.Sleep(logRest)
+	}
+	return n, err
 }
 
 func (l *engineLog) keep(line []byte) {

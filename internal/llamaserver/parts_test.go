@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -257,6 +258,23 @@ func TestEngineLog(t *testing.T) {
 	if tail := l.last(); len(tail) != 0 {
 		t.Errorf("a new start remembers %q", tail)
 	}
+}
+
+// An engine that says little is read now and then, one that says much at once.
+func TestEngineLogIsUnhurried(t *testing.T) {
+	l := newEngineLog(filepath.Join(t.TempDir(), logName), slog.New(slog.DiscardHandler))
+	l.begin(1, "", nil) // starts the goroutine of the file, which is not the bubble's
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		fmt.Fprintln(unhurried{l}, "a line")
+		if took := time.Since(began); took != logRest {
+			t.Errorf("a line took %v", took)
+		}
+		began = time.Now()
+		if n, err := (unhurried{l}).Write(make([]byte, logRush)); n != logRush || err != nil || time.Since(began) != 0 {
+			t.Errorf("a full pipe: %d bytes, %v, after %v", n, err, time.Since(began))
+		}
+	})
 }
 
 // shortDir is a folder whose path leaves room for a socket's name.

@@ -262,7 +262,7 @@ func TestEngineLog(t *testing.T) {
 
 // An engine that says little is read now and then, one that says much at once.
 func TestEngineLogIsUnhurried(t *testing.T) {
-	l := newEngineLog(filepath.Join(t.TempDir(), logName), slog.New(slog.DiscardHandler))
+	l := newEngineLog(filepath.Join(t.TempDir(), logName), slog.New(slog.DiscardHandler), func(news.Event) {})
 	l.begin(1, "", nil) // starts the goroutine of the file, which is not the bubble's
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

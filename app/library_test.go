@@ -40,11 +40,15 @@ func TestModels(t *testing.T) {
 		var refs []string
 		for _, m := range list.Models {
 			refs = append(refs, m.Ref+" "+m.Role.String())
-			if m.Source != models.SourceHuggingFace || m.InUse || m.Memory == nil || m.Memory.Need.Total < m.Size {
+			source := models.SourceHuggingFace
+			if m.InUse {
+				source = models.SourceSetting
+			}
+			if m.Source != source || m.InUse != (m.Path == enginetest.StarterModel(t)) || m.Memory == nil || m.Memory.Need.Total < m.Size {
 				t.Errorf("%s: %+v, memory %+v", m.Ref, m, m.Memory)
 			}
 		}
-		want := []string{"Qwen/Shaped:cut-embed.gguf embed", "Qwen/Shaped:shaped.gguf embed", "Qwen/Shaped:talker.gguf chat"}
+		want := []string{"ondol-starter-en embed", "Qwen/Shaped:cut-embed.gguf embed", "Qwen/Shaped:shaped.gguf embed", "Qwen/Shaped:talker.gguf chat"}
 		if !slices.Equal(refs, want) {
 			t.Errorf("found %q", refs)
 		}

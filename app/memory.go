@@ -56,21 +56,15 @@ func memoryProblem(v models.Verdict) *llamaserver.Problem {
 	if v.Smaller != "" {
 		remedy, helps = llamaserver.RemedyProfile, "set engine.profile to "+v.Smaller
 	}
-	args := memoryArgs(v)
-	limit := args["budget"] + " may be used here"
-	if v.Need.Total <= v.Budget {
-		limit = args["gpu"] + " of it on the GPU, which reaches " + args["working_set"]
+	const otherwise = "or set engine.memory_check to false"
+	if v.Need.Total > v.Budget {
+		need, budget := gib(v.Need.Total), gib(v.Budget)
+		return &llamaserver.Problem{Code: llamaserver.CodeMemory, Remedy: remedy, Args: map[string]string{"need": need, "budget": budget, "smaller": v.Smaller},
+			Message: fmt.Sprintf("the engine needs about %s of memory, but %s may be used here; %s, %s", need, budget, helps, otherwise)}
 	}
-	return &llamaserver.Problem{Code: llamaserver.CodeMemory, Remedy: remedy, Args: args,
-		Message: fmt.Sprintf("the engine needs about %s of memory, but %s; %s, or set engine.memory_check to false", args["need"], limit, helps)}
-}
-
-func memoryArgs(v models.Verdict) map[string]string {
-	args := map[string]string{"need": gib(v.Need.Total), "gpu": gib(v.Need.GPU), "budget": gib(v.Budget), "working_set": gib(v.WorkingSet), "smaller": v.Smaller}
-	if v.WorkingSet == 0 {
-		args["working_set"] = args["budget"]
-	}
-	return args
+	need, budget := gib(v.Need.GPU), gib(v.WorkingSet)
+	return &llamaserver.Problem{Code: llamaserver.CodeGPUMemory, Remedy: remedy, Args: map[string]string{"gpu": need, "working_set": budget, "smaller": v.Smaller},
+		Message: fmt.Sprintf("the engine needs about %s of memory on the GPU, which reaches %s; %s, %s", need, budget, helps, otherwise)}
 }
 
 // gib is a size as people say it.

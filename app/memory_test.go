@@ -26,15 +26,16 @@ func TestMemoryCheck(t *testing.T) {
 		name             string
 		machine          models.Machine
 		refuse           bool
-		remedy           llamaserver.Remedy // empty = it may start
+		code             llamaserver.Code // empty = it may start
+		remedy           llamaserver.Remedy
 		smaller, message string
 	}{
-		{"fits", models.Machine{Total: 64 << 30, WorkingSet: 48 << 30}, true, "", "", ""},
-		{"the next smaller one", models.Machine{Total: 4 << 30}, true, llamaserver.RemedyProfile, "standard", "set engine.profile to standard"},
-		{"the smallest", models.Machine{Total: 3 << 29}, true, llamaserver.RemedyProfile, "small", "but 1.1 GiB may be used here"},
-		{"the GPU's share", models.Machine{Total: 64 << 30, WorkingSet: 1 << 30}, true, llamaserver.RemedyProfile, "small", "on the GPU, which reaches 1.0 GiB"},
-		{"none", models.Machine{Total: 1 << 28}, true, llamaserver.RemedySmaller, "", "choose a smaller model"},
-		{"switched off", models.Machine{Total: 1 << 28}, false, "", "", ""},
+		{"fits", models.Machine{Total: 64 << 30, WorkingSet: 48 << 30}, true, "", "", "", ""},
+		{"the next smaller one", models.Machine{Total: 4 << 30}, true, llamaserver.CodeMemory, llamaserver.RemedyProfile, "standard", "set engine.profile to standard"},
+		{"the smallest", models.Machine{Total: 3 << 29}, true, llamaserver.CodeMemory, llamaserver.RemedyProfile, "small", "but 1.1 GiB may be used here"},
+		{"the GPU's share", models.Machine{Total: 64 << 30, WorkingSet: 1 << 30}, true, llamaserver.CodeGPUMemory, llamaserver.RemedyProfile, "small", "on the GPU, which reaches 1.0 GiB"},
+		{"none", models.Machine{Total: 1 << 28}, true, llamaserver.CodeMemory, llamaserver.RemedySmaller, "", "choose a smaller model"},
+		{"switched off", models.Machine{Total: 1 << 28}, false, "", "", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			memory, p := memoryCheck(test.machine, test.refuse, others)(enginetest.Qwen3Shaped(t), reference.Flags, version)
@@ -42,12 +43,12 @@ func TestMemoryCheck(t *testing.T) {
 				t.Errorf("figures: %+v", memory)
 			}
 			if p == nil {
-				if test.remedy != "" {
+				if test.code != "" {
 					t.Error("it may start")
 				}
 				return
 			}
-			if p.Code != llamaserver.CodeMemory || p.Remedy != test.remedy || p.Args["smaller"] != test.smaller || !strings.Contains(p.Message, test.message) {
+			if p.Code != test.code || p.Remedy != test.remedy || p.Args["smaller"] != test.smaller || !strings.Contains(p.Message, test.message) {
 				t.Errorf("refused with %+v", p)
 			}
 		})
@@ -90,7 +91,7 @@ func TestUseRefusesWhatDoesNotFit(t *testing.T) {
 	use := control.UseModel{Path: enginetest.Qwen3Shaped(t), Profile: "reference"}
 	_, err = l.Use(t.Context(), use)
 	refused, ok := errors.AsType[*control.Error](err)
-	if !ok || refused.Code != control.CodeMemoryShort || refused.Args["smaller"] != "small" || refused.Args["budget"] != "1.5 GiB" {
+	if !ok || refused.Code != control.CodeMemoryShort || refused.Args["smaller"] != "standard" || refused.Args["budget"] != "1.5 GiB" {
 		t.Fatalf("refused with %+v", err)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func newLibrary(s *settings.Loaded, paths locations.Paths, executable string, ma
 
 // List looks through every place.
 func (l library) List(ctx context.Context) (control.ModelList, error) {
-	found, err := models.Discover(ctx, l.places)
+	found, err := l.discover(ctx)
 	if err != nil {
 		return control.ModelList{}, err
 	}
@@ -57,6 +57,17 @@ func (l library) List(ctx context.Context) (control.ModelList, error) {
 		list.Models = append(list.Models, l.describe(m))
 	}
 	return list, nil
+}
+
+// discover looks through the places, and at the models that are set.
+func (l library) discover(ctx context.Context) (models.Discovery, error) {
+	places := slices.Clone(l.places)
+	for _, path := range l.running() {
+		if path != "" {
+			places = append(places, models.Place{Source: models.SourceSetting, Path: path})
+		}
+	}
+	return models.Discover(ctx, places)
 }
 
 // Inspect reads one file, wherever it lies.
@@ -167,7 +178,7 @@ func (l library) find(ctx context.Context, req control.UseModel) (models.Found, 
 		}
 		return models.Found{Model: *m}, nil
 	}
-	all, err := models.Discover(ctx, l.places)
+	all, err := l.discover(ctx)
 	if err != nil {
 		return models.Found{}, err
 	}
@@ -212,7 +223,7 @@ func memoryError(v models.Verdict) *control.Error {
 	if v.Smaller != "" {
 		remedy = "send profile " + v.Smaller
 	}
-	return &control.Error{Status: http.StatusConflict, Code: control.CodeMemoryShort, Message: p.Message, Remedy: remedy, Args: p.Args}
+	return &control.Error{Status: http.StatusConflict, Code: string(p.Code), Message: p.Message, Remedy: remedy, Args: p.Args}
 }
 
 // modelError is why a file could not be read as a model.

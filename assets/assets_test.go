@@ -77,7 +77,7 @@ func TestEveryCodeHasASentence(t *testing.T) {
 		models.WarnEOSWrong, models.WarnHeadMissing, models.WarnRerankPooling, models.WarnRerankTemplate} {
 		keys = append(keys, "model.warning."+w.String())
 	}
-	for _, s := range []models.Source{models.SourceOwn, models.SourceStarter, models.SourceHuggingFace, models.SourceOllama, models.SourceLMStudio, models.SourceLlamaCpp} {
+	for _, s := range []models.Source{models.SourceOwn, models.SourceStarter, models.SourceHuggingFace, models.SourceOllama, models.SourceLMStudio, models.SourceLlamaCpp, models.SourceSetting} {
 		keys = append(keys, "model.source."+s.String())
 	}
 	for _, r := range upstream.Roles() {

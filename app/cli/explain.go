@@ -71,7 +71,7 @@ func refusalLines(e *control.Error, words assets.Words) []string {
 		name += "_" + e.Args["reason"]
 	case e.Code == control.CodeNotFound:
 		name += "_" + e.Args["kind"]
-	case e.Code == control.CodeMemoryShort && e.Args["smaller"] == "":
+	case (e.Code == control.CodeMemoryShort || e.Code == control.CodeGPUMemoryShort) && e.Args["smaller"] == "":
 		name += "_any"
 	case e.Code == control.CodeModelBroken:
 		pairs = append(pairs, "why", words.Say("model.warning."+e.Args["warning"], pairs...))

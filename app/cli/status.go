@@ -110,6 +110,12 @@ func (c *commands) problem(code string, args map[string]string) string {
 	for name, value := range args {
 		pairs = append(pairs, name, value)
 	}
+	// Where the figures came along, the detail can be told in the reader's language.
+	if _, figures := args["smaller"]; figures {
+		if text, ok := c.term.words.Lookup("engine.problem."+args["problem"], pairs...); ok {
+			pairs = append([]any{"detail", text}, pairs...) // the first of a name counts
+		}
+	}
 	if text, ok := c.term.words.Lookup("problem."+code, pairs...); ok {
 		return text
 	}

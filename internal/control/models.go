@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
 )
 
@@ -66,7 +67,8 @@ const (
 	CodeModelAmbiguous  = "model_ambiguous"  // several have; Args: name, count
 	CodeModelRole       = "model_role"       // it does not embed; Args: path, role
 	CodeModelBroken     = "model_broken"     // a warning forbids it; Args: path, warning, and the warning's own
-	CodeMemoryShort     = "memory_short"     // Args: need, gpu, budget, working_set, smaller
+	CodeMemoryShort     = string(llamaserver.CodeMemory)
+	CodeGPUMemoryShort  = string(llamaserver.CodeGPUMemory)
 )
 
 func (s *Server) models(r *http.Request) (any, error) {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,6 +103,7 @@ func engineProblem(engine llamaserver.Status, severity Severity) Problem {
 	p := Problem{Code: "engine_" + engine.State.String(), Severity: severity, Since: &since,
 		Args: map[string]string{"cause": engine.Cause.String()}}
 	if e := engine.LastError; e != nil {
+		maps.Copy(p.Args, e.Args)
 		p.Args["problem"], p.Args["detail"], p.Args["remedy"] = string(e.Code), e.Message, string(e.Remedy)
 	}
 	return p

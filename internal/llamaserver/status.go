@@ -50,7 +50,8 @@ const (
 	CodeModelInvalid   Code = "model_invalid"  // not a GGUF file
 	CodeFlagsRejected  Code = "flags_rejected" // this version does not know a flag
 	CodeRunDir         Code = "run_dir_unusable"
-	CodeMemory         Code = "memory_short" // it needs more memory than there is; Args: need, budget, gpu, working_set (bytes), profile, smaller
+	CodeMemory         Code = "memory_short"     // it needs more memory than there is; Args: need, budget, smaller
+	CodeGPUMemory      Code = "gpu_memory_short" // and this on the GPU; Args: gpu, working_set, smaller
 	CodeSocketTooLong  Code = "socket_too_long"
 	CodeSocketTaken    Code = "socket_taken"   // somebody else listens there
 	CodeOtherInstance  Code = "other_instance" // the recorded engine belongs to a running app
@@ -99,7 +100,7 @@ var remedies = map[Code]Remedy{
 // permanent problems stay until a person changes something: no restart is tried.
 var permanent = map[Code]bool{
 	CodeBinaryMissing: true, CodeModelMissing: true, CodeModelInvalid: true, CodeFlagsRejected: true,
-	CodeMemory: true, CodeRunDir: true, CodeSocketTooLong: true, CodeSocketTaken: true, CodeOtherInstance: true, CodeOrphan: true, CodeStuck: true,
+	CodeMemory: true, CodeGPUMemory: true, CodeRunDir: true, CodeSocketTooLong: true, CodeSocketTaken: true, CodeOtherInstance: true, CodeOrphan: true, CodeStuck: true,
 }
 
 // Problem is why the engine is not, or was not, usable.

@@ -23,6 +23,7 @@ const (
 	SourceOllama      Source = "ollama"
 	SourceLMStudio    Source = "lm_studio"
 	SourceLlamaCpp    Source = "llama_cpp" // llama.cpp's own cache
+	SourceSetting     Source = "setting"   // named in the settings
 )
 
 // String returns the source as it stands in JSON.
@@ -172,7 +173,7 @@ func look(ctx context.Context, place Place) ([]candidate, error) {
 		return huggingFace(ctx, place.Path)
 	case SourceOllama:
 		return ollama(ctx, place.Path)
-	case SourceStarter:
+	case SourceStarter, SourceSetting:
 		_, err := os.Stat(place.Path)
 		return []candidate{{place.Path, strings.TrimSuffix(filepath.Base(place.Path), ".gguf")}}, err
 	}

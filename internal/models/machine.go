@@ -1,5 +1,7 @@
 package models
 
+import "slices"
+
 // Machine is the memory there is, bytes.
 type Machine struct {
 	Total      int64 `json:"total"`       // of the machine, or of the part of it we may use
@@ -46,12 +48,18 @@ type Verdict struct {
 // others are the profiles that may be offered instead, largest first; build is
 // Estimate's.
 func (m *Model) Weigh(machine Machine, profile Profile, others []Profile, build int) Verdict {
-	v := Verdict{Profile: profile.Name, Need: m.Estimate(profile.Flags, build), Budget: machine.Budget(), WorkingSet: machine.WorkingSet}
+	estimate := func(flags []string) Need {
+		if machine.WorkingSet == 0 { // no GPU: llama-server then leaves every layer on the CPU
+			flags = append(slices.Clone(flags), "-ngl", "0")
+		}
+		return m.Estimate(flags, build)
+	}
+	v := Verdict{Profile: profile.Name, Need: estimate(profile.Flags), Budget: machine.Budget(), WorkingSet: machine.WorkingSet}
 	if v.Fits = machine.Fits(v.Need); v.Fits {
 		return v
 	}
 	for _, other := range others {
-		need := m.Estimate(m.FlagsFor(other.Flags), build)
+		need := estimate(m.FlagsFor(other.Flags))
 		if need.Total < v.Need.Total && machine.Fits(need) {
 			v.Smaller = other.Name
 			return v

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 
+	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // What the app as a whole tells of.
@@ -19,4 +21,9 @@ func (p *parts) announce(ctx context.Context) error {
 	<-ctx.Done()
 	p.recorder.Notify(event.New(KindAppStopping, "version", Version))
 	return nil
+}
+
+// watchOverload records the overloads of a role's gate.
+func (p *parts) watchOverload(role upstream.Role, gate *admission.Gate) {
+	gate.Watch(func(e admission.Episode) { p.recorder.Notify(e.Event(role.String())) })
 }

@@ -105,6 +105,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 			return err
 		}
 		if r != nil {
+			p.watchOverload(name, r.gate)
 			p.roles = append(p.roles, r)
 		}
 	}
@@ -118,6 +119,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}); err != nil {
 		return err
 	}
+	p.watchOverload(upstream.RoleEmbed, p.gate)
 	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -105,24 +104,17 @@ func (c *commands) sentence(e event.Event) string {
 }
 
 // codes are the arguments that are codes, and the families of their sentences.
-var codes = map[string]string{
-	"from": "engine.state.", "to": "engine.state.", "cause": "event.cause.", "problem": "engine.problem.",
-	"role": "status.role.", "reason": "reason.", "reasons": "event.invalid.",
+var codes = map[string][]string{
+	"from": {"engine.state."}, "to": {"engine.state."}, "cause": {"event.cause."}, "problem": {"engine.problem."},
+	"role": {"status.role."}, "reason": {"event.overload.", "event.invalid.", "reason."},
 }
 
-// argument is an argument in words; a list of codes is parted by ", ".
+// argument is an argument in words, as it is where it has none.
 func (c *commands) argument(name, value string) string {
-	family, ok := codes[name]
-	if !ok {
-		return clean(value)
-	}
-	parts := strings.Split(value, ", ")
-	for i, part := range parts {
-		text, ok := c.term.words.Lookup(family + part)
-		if !ok {
-			text = clean(part)
+	for _, family := range codes[name] {
+		if text, ok := c.term.words.Lookup(family + value); ok {
+			return text
 		}
-		parts[i] = text
 	}
-	return strings.Join(parts, ", ")
+	return clean(value)
 }

@@ -26,6 +26,9 @@ type Gate struct {
 	next    Ticket
 	due     time.Time // when Run looks again; zero = when it is kicked
 	rest    Stats     // before Run idle, after Run as it ended
+
+	busy    chan struct{} // 1-buffered; see Busy
+	watcher func(Episode) // set before Run; nil = nobody
 }
 
 // NewGate makes a gate; it grants nothing until Run.
@@ -39,9 +42,18 @@ func NewGate(limits Limits) (*Gate, error) {
 		kick:    make(chan struct{}, 1),
 		policy:  policy,
 		waiting: make(map[Ticket]chan<- error),
+		busy:    make(chan struct{}, 1),
 		rest:    policy.Stats(time.Time{}),
 	}, nil
 }
+
+// Watch has f called with every overload that begins or ends, in order. It must
+// return at once and call nothing of the gate, and Watch must be called before Run.
+func (g *Gate) Watch(f func(Episode)) { g.watcher = f }
+
+// Busy gets a value when a request comes to a gate that was idle, requests in
+// quick succession counting as one.
+func (g *Gate) Busy() <-chan struct{} { return g.busy }
 
 // Run keeps the gate open until ctx ends; then everyone who waits gets
 // ErrClosed. It starts no goroutine and may be called once.
@@ -76,6 +88,7 @@ func (g *Gate) advance() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.act(g.policy.Advance(time.Now()))
+	g.tell()
 	g.due, _ = g.policy.Wake()
 	return g.due
 }
@@ -88,6 +101,7 @@ func (g *Gate) close() {
 		to <- ErrClosed
 	}
 	g.policy.Close()
+	g.tell()
 	g.rest = g.policy.Stats(now)
 	g.open = false
 }
@@ -100,6 +114,7 @@ func (g *Gate) do(event func(now time.Time)) bool {
 		return false
 	}
 	event(time.Now())
+	g.tell()
 	if wake, ok := g.policy.Wake(); ok && (g.due.IsZero() || wake.Before(g.due)) {
 		g.due = wake
 		select {
@@ -108,6 +123,16 @@ func (g *Gate) do(event func(now time.Time)) bool {
 		}
 	}
 	return true
+}
+
+// tell hands what is new about overloads to who watches. It needs the lock, so
+// that what is told is in order.
+func (g *Gate) tell() {
+	for _, e := range g.policy.Episodes() {
+		if g.watcher != nil {
+			g.watcher(e)
+		}
+	}
 }
 
 // act tells the callers concerned. It needs the lock, as arrive and leave do.
@@ -124,6 +149,12 @@ func (g *Gate) act(decisions []Decision) {
 
 // arrive gives a request its ticket; since is when it began to wait, zero = now.
 func (g *Gate) arrive(now time.Time, lane Lane, since time.Time, to chan<- error) Ticket {
+	if g.policy.Idle() {
+		select {
+		case g.busy <- struct{}{}:
+		default: // one is pending already
+		}
+	}
 	g.next++
 	g.waiting[g.next] = to
 	if since.IsZero() || since.After(now) {

@@ -58,10 +58,11 @@ type Policy struct {
 	holders    map[Ticket]*holder
 	ofLane     map[Lane]int // holders by lane
 
-	service serviceTime
-	totals  map[Outcome]uint64
-	waits   *metrics.Histogram // of granted clients
-	holds   *metrics.Histogram // of released permits that were used, draining included
+	service  serviceTime
+	overload episodes
+	totals   map[Outcome]uint64
+	waits    *metrics.Histogram // of granted clients
+	holds    *metrics.Histogram // of released permits that were used, draining included
 }
 
 // NewPolicy makes an idle policy. The limits must be valid.
@@ -174,6 +175,7 @@ func (p *Policy) Close() {
 	p.clients, p.background, p.upkeep = nil, nil, nil
 	clear(p.holders)
 	clear(p.ofLane)
+	p.overload.end()
 }
 
 // Advance says that time has passed.
@@ -181,12 +183,21 @@ func (p *Policy) Advance(now time.Time) []Decision {
 	return p.grant(now, p.expire(now))
 }
 
+// Episodes hands over the overloads that have begun or ended since the last call.
+func (p *Policy) Episodes() []Episode { return p.overload.take() }
+
 // Wake is when Advance must be called at the latest; false = no need.
 func (p *Policy) Wake() (time.Time, bool) {
-	if len(p.clients) == 0 {
-		return time.Time{}, false
+	var wake time.Time
+	if p.overload.now != nil {
+		wake = p.overload.now.Last.Add(EpisodeQuiet)
 	}
-	return p.oldest().Add(p.limits.Wait), true
+	if len(p.clients) > 0 {
+		if overdue := p.oldest().Add(p.limits.Wait); wake.IsZero() || overdue.Before(wake) {
+			wake = overdue
+		}
+	}
+	return wake, !wake.IsZero()
 }
 
 // oldest is when the client that has waited longest arrived; there is one. It
@@ -237,11 +248,16 @@ func (p *Policy) executing() int {
 	return p.limits.Executing
 }
 
+// Idle reports whether nobody holds a permit; then nobody waits either.
+func (p *Policy) Idle() bool { return len(p.holders) == 0 }
+
 // free is how many permits are left; negative after the limit was lowered.
 func (p *Policy) free() int { return p.executing() - len(p.holders) }
 
-// expire refuses the clients that have waited for Limits.Wait.
+// expire refuses the clients that have waited for Limits.Wait, and ends an
+// overload that is over.
 func (p *Policy) expire(now time.Time) []Decision {
+	p.overload.advance(now)
 	var decisions []Decision
 	p.clients = slices.DeleteFunc(p.clients, func(client waiter) bool {
 		overdue := now.Sub(client.arrived) >= p.limits.Wait
@@ -298,5 +314,13 @@ func (p *Policy) drop(ticket Ticket) *holder {
 
 func (p *Policy) refuse(now time.Time, ticket Ticket, reason Outcome) Decision {
 	p.totals[reason]++
+	waited := time.Duration(0)
+	switch {
+	case reason == QueueTimeout:
+		waited = p.limits.Wait
+	case len(p.clients) > 0:
+		waited = now.Sub(p.oldest())
+	}
+	p.overload.refused(now, reason, waited)
 	return Decision{Ticket: ticket, Verdict: Refused, Reason: reason, RetryAfter: p.estimate(now)}
 }

@@ -317,6 +317,7 @@ func TestRetryEstimate(t *testing.T) {
 type model struct {
 	limits   admission.Limits
 	requests []*request // in arrival order
+	refused  time.Time  // the last refusal of the overload that goes on; zero = none does
 }
 
 type request struct {
@@ -346,6 +347,9 @@ func (m *model) first(lane admission.Lane) *request {
 }
 
 func (m *model) expire(now time.Time) (events []string) {
+	if now.Sub(m.refused) >= admission.EpisodeQuiet {
+		m.refused = time.Time{}
+	}
 	for _, r := range m.requests {
 		if r.lane == admission.LaneClient && r.state == "waiting" && !now.Before(r.arrived.Add(m.limits.Wait)) {
 			r.state = "queue_timeout"
@@ -462,6 +466,11 @@ func play(t *testing.T, data []byte) {
 		if diff := cmp.Diff(want, describe(got)); diff != "" {
 			t.Fatalf("step %d (%d %d) decisions (-model +policy):\n%s", step, kind, value, diff)
 		}
+		for _, d := range got {
+			if d.Verdict == admission.Refused {
+				m.refused = now
+			}
+		}
 		checkStep(t, p, m, peak, now)
 	}
 }
@@ -493,9 +502,16 @@ func checkStep(t *testing.T, p *admission.Policy, m *model, peak admission.Limit
 	if stats.Waiting > 0 && stats.Executing+stats.Draining < m.limits.Executing {
 		t.Fatalf("%d wait while a permit is free", stats.Waiting)
 	}
+	var want []time.Time
+	if first := m.first(admission.LaneClient); first != nil {
+		want = append(want, first.arrived.Add(m.limits.Wait))
+	}
+	if !m.refused.IsZero() {
+		want = append(want, m.refused.Add(admission.EpisodeQuiet))
+	}
 	wake, ok := p.Wake()
-	if first := m.first(admission.LaneClient); ok != (first != nil) || ok && !wake.Equal(first.arrived.Add(m.limits.Wait)) {
-		t.Fatalf("Wake = %v, %v", wake, ok)
+	if ok != (len(want) > 0) || ok && !wake.Equal(slices.MinFunc(want, time.Time.Compare)) {
+		t.Fatalf("Wake = %v, %v, want the first of %v", wake, ok, want)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/ondol-app/ondol/internal/gateway"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/prom"
-	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // ledgerWait bounds how long a scrape waits for the index; without it the
@@ -70,17 +69,4 @@ func (p *parts) modelFacts() gateway.ModelFacts {
 		facts.Bytes, facts.Modified = file.Size(), file.ModTime()
 	}
 	return facts
-}
-
-// clientKeys are the keys that clients may show: the token of the token file,
-// where something depends on it.
-func clientKeys(s *settings.Loaded, tokenFile string) ([]gateway.Key, error) {
-	if !s.RequireKey && s.DecodeTokenIDs == "" {
-		return nil, nil
-	}
-	token, err := gateway.Token(tokenFile)
-	if err != nil {
-		return nil, err
-	}
-	return []gateway.Key{{Name: "token", Secret: token, DecodeTokenIDs: s.DecodeTokenIDs}}, nil
 }

@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/history"
+	"github.com/ondol-app/ondol/internal/process"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
@@ -26,4 +29,23 @@ func (p *parts) announce(ctx context.Context) error {
 // watchOverload records the overloads of a role's gate.
 func (p *parts) watchOverload(role upstream.Role, gate *admission.Gate) {
 	gate.Watch(func(e admission.Episode) { p.recorder.Notify(e.Event(role.String())) })
+}
+
+// figures are what the history keeps.
+func (p *parts) figures(ctx context.Context) (history.Reading, error) {
+	gate := p.gate.Stats()
+	standing, err := p.index.Standing(ctx)
+	if err != nil {
+		return history.Reading{}, err
+	}
+	now := history.Reading{
+		At: time.Now(), Executing: gate.Executing, Draining: gate.Draining, Waiting: gate.Waiting, Background: gate.BackgroundExecuting,
+		OldestWait: time.Duration(gate.OldestWaitMS) * time.Millisecond, Outcomes: make(map[string]uint64, len(gate.Totals)),
+		Wait: gate.WaitSeconds, Service: gate.ServiceSeconds, Pending: standing.Pending,
+	}
+	for outcome, count := range gate.Totals {
+		now.Outcomes[outcome.String()] = count
+	}
+	now.RSS, _ = process.Resident() // 0 where it is not known
+	return now, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/extract"
 	"github.com/ondol-app/ondol/internal/gateway"
+	"github.com/ondol-app/ondol/internal/history"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
@@ -39,6 +40,7 @@ type parts struct {
 	evidence *evidenceKeeper
 	engine   embedder
 	gate     *admission.Gate
+	recent   *history.History
 	door     *embedding.Service
 	cache    *vectorcache.Cache
 	roles    []*role // beside embedding
@@ -120,6 +122,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 		return err
 	}
 	p.watchOverload(upstream.RoleEmbed, p.gate)
+	p.recent = history.New(history.Config{Read: p.figures, Busy: p.gate.Busy()})
 	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
 		return err
 	}
@@ -179,10 +182,27 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model str
 }
 
 // surfaces builds what others reach the app by, and takes its addresses.
-func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) {
+func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
+	token, err := gateway.Token(paths.Token())
+	if err != nil {
+		return err
+	}
+	var keys []gateway.Key
+	if s.RequireKey || s.DecodeTokenIDs != "" {
+		keys = []gateway.Key{{Name: "token", Secret: token, DecodeTokenIDs: s.DecodeTokenIDs}}
+	}
+	p.trials = p.newTrials(s, paths, keys)
+	if p.control, err = control.New(control.Config{
+		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
+		Engine: p.engine, Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.library,
+		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
+	}); err != nil {
+		return err
+	}
 	config := gateway.Config{
-		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, RequireKey: s.RequireKey,
-		Model: p.modelFacts, Logger: p.logger.With("part", "gateway"),
+		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, RequireKey: s.RequireKey, Keys: keys,
+		Control: p.control.Handler(), Token: token, Model: p.modelFacts, Logger: p.logger.With("part", "gateway"),
 	}
 	if r := p.role(upstream.RoleChat); r != nil {
 		config.Chat = r.door
@@ -190,22 +210,10 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) (err error) 
 	if r := p.role(upstream.RoleRerank); r != nil {
 		config.Reranker = r.door
 	}
-	if config.Keys, err = clientKeys(s, paths.Token()); err != nil {
-		return err
-	}
 	if config.Metrics, err = p.metrics(); err != nil {
 		return err
 	}
 	if p.gateway, err = gateway.New(config); err != nil {
-		return err
-	}
-	p.trials = p.newTrials(s, paths, config.Keys)
-	if p.control, err = control.New(control.Config{
-		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
-		Engine: p.engine, Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
-		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Search: p.search, Pulls: p.pulls, Models: p.library,
-		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
-	}); err != nil {
 		return err
 	}
 	if err := p.gateway.Listen(); err != nil {
@@ -235,7 +243,7 @@ func (p *parts) stages() [][]service {
 		{{"journal", p.recorder.Run}, {"evidence", p.evidence.Run}},
 		gates,
 		engines,
-		{{"announcer", p.announce}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+		{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }
 

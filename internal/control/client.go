@@ -55,6 +55,11 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return call[Status](ctx, c, "GET", "status", nil)
 }
 
+// History is the figures of the last ten minutes ("10m") or the last day ("24h").
+func (c *Client) History(ctx context.Context, span string) (History, error) {
+	return call[History](ctx, c, "GET", "history?span="+url.QueryEscape(span), nil)
+}
+
 // Folders lists the watched folders with their ledgers.
 func (c *Client) Folders(ctx context.Context) ([]document.Folder, error) {
 	list, err := call[Folders](ctx, c, "GET", "folders", nil)

@@ -85,6 +85,7 @@ type Config struct {
 	Indexer  Indexer
 	Index    Index
 	Journal  journal.Source
+	Recent   Recent
 	Search   Searcher
 	Models   Models
 	Settings func() Settings
@@ -117,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 	case cfg.Socket == "":
 		return nil, errors.New("control needs the path of its socket")
 	case cfg.Endpoint == nil, cfg.Engine == nil, cfg.Gate == nil, cfg.Trust == nil, cfg.Validity == nil, cfg.Indexer == nil,
-		cfg.Index == nil, cfg.Models == nil, cfg.Journal == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
+		cfg.Index == nil, cfg.Models == nil, cfg.Journal == nil, cfg.Recent == nil, cfg.Search == nil, cfg.Settings == nil, cfg.Logger == nil:
 		return nil, errors.New("control needs every part of its Config")
 	}
 	if cfg.Grace == 0 {

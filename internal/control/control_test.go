@@ -22,6 +22,7 @@ import (
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/history"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
@@ -149,6 +150,9 @@ func (p *parts) EventSpan(context.Context) (event.Span, error) {
 	return event.Span{Oldest: 1, Newest: 12}, p.err
 }
 
+func (p *parts) Seconds() []history.Point { return []history.Point{{At: day, Waiting: 3}} }
+func (p *parts) Minutes() []history.Point { return []history.Point{} }
+
 func (p *parts) Recorded() <-chan struct{} { return nil }
 func (p *parts) List(context.Context) (control.ModelList, error) {
 	return control.ModelList{Models: []control.Model{p.model()}, Machine: &models.Machine{Total: 16, WorkingSet: 12},
@@ -195,6 +199,7 @@ func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server
 		Indexer: p,
 		Index:   p,
 		Journal: p,
+		Recent:  p,
 		Search:  p,
 		Models:  p,
 		Settings: func() control.Settings {

@@ -72,7 +72,7 @@ func serveAndProduce(how string) error {
 	p := newParts()
 	server, err := control.New(control.Config{
 		Version: "1", Socket: filepath.Join(dir, "control.sock"), Endpoint: func() string { return "" },
-		Engine: p, Gate: p, Validity: func() control.Validity { return control.Validity{} }, Indexer: p, Index: db, Journal: db,
+		Engine: p, Gate: p, Validity: func() control.Validity { return control.Validity{} }, Indexer: p, Index: db, Journal: db, Recent: p, Trust: p,
 		Search: p, Models: p, Settings: func() control.Settings { return control.Settings{} }, Logger: logger,
 	})
 	if err != nil {

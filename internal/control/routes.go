@@ -22,6 +22,7 @@ func (s *Server) routes() *http.ServeMux {
 	table := map[string]methods{
 		"status":               {"GET": s.status},
 		"events":               {"GET": s.events},
+		"history":              {"GET": s.history},
 		"folders":              {"GET": s.folders, "POST": s.addFolder},
 		"folders/{id}":         {"DELETE": s.removeFolder},
 		"folders/{id}/rescan":  {"POST": s.rescanFolder},

@@ -41,6 +41,8 @@ type Config struct {
 	Aliases        []string          // further model names that are served as the engine's model
 	AllowedOrigins []string          // "scheme://host" or "scheme://*", beside the gateway's own
 	Keys           []Key             // a client may show one even where none is required
+	Control        http.Handler      // the control API under /ondol/v1/, for who shows Token; nil = no such route
+	Token          string            // required with Control
 	RequireKey     bool              // every route but health, version and metrics
 	MaxBody        int64             // bytes of one body; 0 = DefaultMaxBody
 	MaxInFlight    int64             // bytes of all bodies under way; 0 = DefaultMaxInFlight
@@ -60,6 +62,8 @@ type Gateway struct {
 	aliases  []string
 	origins  originList
 	keys     ring
+	control  http.Handler // nil = none
+	token    ring         // for control
 	maxBody  int64
 	grace    time.Duration
 	log      *slog.Logger
@@ -88,7 +92,15 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	token := ring{}
+	if cfg.Control != nil {
+		if token, err = newRing(true, []Key{{Name: "token", Secret: cfg.Token}}); err != nil {
+			return nil, err
+		}
+	}
 	g := &Gateway{
+		control:  cfg.Control,
+		token:    token,
 		embedder: cfg.Embedder,
 		reranker: cfg.Reranker,
 		chat:     cfg.Chat,

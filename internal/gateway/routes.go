@@ -46,6 +46,7 @@ func (g *Gateway) routes() []route {
 	if g.metrics != nil {
 		rows = append(rows, route{path: "/metrics", method: http.MethodGet, handler: g.measured, open: true})
 	}
+	rows = append(rows, g.controlRoutes()...)
 	return append(rows, g.ollamaRoutes()...)
 }
 

@@ -96,3 +96,16 @@ func (s Snapshot) Quantile(q float64) float64 {
 	}
 	return low
 }
+
+// Since is what was observed after an earlier snapshot of the same histogram;
+// the zero Snapshot stands for its beginning.
+func (s Snapshot) Since(before Snapshot) Snapshot {
+	d := Snapshot{Buckets: make([]Bucket, len(s.Buckets)), Count: s.Count - before.Count, Sum: s.Sum - before.Sum}
+	for i, bucket := range s.Buckets {
+		if i < len(before.Buckets) {
+			bucket.Count -= before.Buckets[i].Count
+		}
+		d.Buckets[i] = bucket
+	}
+	return d
+}

@@ -211,7 +211,7 @@ func TestBudget(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration // each call
 		want  int           // texts
-	}{{100 * time.Millisecond, 6}, {time.Second, 5}, {20 * time.Second, 1}} {
+	}{{100 * time.Millisecond, 6}, {2 * time.Second, 5}, {20 * time.Second, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &engine{takes: test.takes}
 			r, err := canary.Run(t.Context(), canary.Config{Embed: e.embed, Texts: texts(t), Budget: 50 * time.Second})

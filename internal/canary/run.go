@@ -172,14 +172,14 @@ func (r *run) ask(ctx context.Context, alone bool, calls [][]string) (answer, er
 // alone embeds each text by itself and compares it with the reference.
 func (r *run) alone(ctx context.Context) error {
 	var vectors [][]float32
-	began, tokens := time.Now(), 0
+	tokens, quickest := 0, time.Duration(math.MaxInt64) // a token, in the text where it took least
 	for i, t := range r.Texts {
-		if i > 0 && r.tooSlow(time.Since(began), tokens, tokens+t.Tokens) {
+		if tokens += t.Tokens; i > 0 && r.tooSlow(quickest, tokens) {
 			r.Texts, r.result.Partial = r.Texts[:i], true
 			r.result.Figures = r.result.Figures[:i]
 			break
 		}
-		tokens += t.Tokens
+		began := time.Now()
 		var want []float32
 		if r.Config.Reference != nil {
 			want = r.Config.Reference.Vectors[t.Hash()]
@@ -195,6 +195,7 @@ func (r *run) alone(ctx context.Context) error {
 			return nil
 		}
 		vectors = append(vectors, got.vectors[0][0])
+		quickest = min(quickest, time.Since(began)/time.Duration(max(t.Tokens, 1)))
 		if want == nil {
 			continue
 		}
@@ -208,10 +209,11 @@ func (r *run) alone(ctx context.Context) error {
 	return nil
 }
 
-// tooSlow says whether a run with so many tokens would exceed its budget, from
-// how long the first ones took. Each text is embedded three times.
-func (r *run) tooSlow(took time.Duration, tokens, all int) bool {
-	return r.Budget > 0 && 3*took*time.Duration(all)/time.Duration(max(tokens, 1)) > r.Budget
+// tooSlow says whether a run with texts of so many tokens would exceed its
+// budget, by the time of one token. Each text is embedded three times. What a
+// call costs beside its tokens is not known; the longest texts hide it best.
+func (r *run) tooSlow(token time.Duration, tokens int) bool {
+	return r.Budget > 0 && token > r.Budget/time.Duration(3*max(tokens, 1))
 }
 
 // together embeds the texts two at once and all in one call, and compares each

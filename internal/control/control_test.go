@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -574,5 +575,46 @@ func TestNewNeedsEveryPart(t *testing.T) {
 	}
 	if _, err := control.New(control.Config{Socket: "/s", Engine: newParts()}); err == nil {
 		t.Error("a Config without an index was taken")
+	}
+}
+
+func TestTrust(t *testing.T) {
+	hash := trust.HashOf("x").String()
+	p := newParts()
+	s := setup(t, p, func(c *control.Config) {
+		c.Validity = func() control.Validity { return control.Validity{Quarantined: 2} }
+	})
+	p.status.OneAtATime = &llamaserver.OneAtATime{Since: day, Text: "long", Detail: "cosine 0.9900"}
+	p.status.LastError = &llamaserver.Problem{Code: llamaserver.CodeCrash, Message: `it said "a secret"`, Log: []string{"a secret"}}
+	p.held = []trust.Quarantined{{Fingerprint: "f", SHA256: hash, Reason: trust.ReasonPoison, At: day}}
+	for _, test := range []struct {
+		method, path string
+		code         int
+		says         string
+	}{
+		{"GET", "engine/quarantine", 200, hash},
+		{"GET", "engine/quarantine?sha256=x", 400, "unknown_parameter"},
+		{"DELETE", "engine/quarantine?sha256=x", 400, "invalid_value"},
+		{"DELETE", "engine/quarantine?sha256=" + hash, 200, `{"lifted":1}`},
+		{"DELETE", "engine/quarantine", 200, `{"lifted":1}`},
+		{"POST", "engine/check", 200, `"state":"ready"`},
+		{"GET", "engine/report", 200, `"code":"crash"`},
+		{"GET", "status", 200, `"code":"one_at_a_time"`},
+		{"GET", "status", 200, `"code":"quarantine"`},
+	} {
+		w := call(s, test.method, test.path, "")
+		if w.Code != test.code || !strings.Contains(w.Body.String(), test.says) {
+			t.Errorf("%s %s: %d, %s; want %d and %s", test.method, test.path, w.Code, w.Body, test.code, test.says)
+		}
+		if strings.HasSuffix(test.path, "report") && strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("the report shows %s", w.Body)
+		}
+	}
+	p.held = nil
+	if w := call(s, "DELETE", "engine/quarantine?sha256="+hash, ""); w.Code != 404 {
+		t.Errorf("what is not held: %d, %s", w.Code, w.Body)
+	}
+	if want := []string{"lift " + hash, "lift ", "check", "lift " + hash}; !slices.Equal(p.asked, want) {
+		t.Errorf("asked for %q, want %q", p.asked, want)
 	}
 }

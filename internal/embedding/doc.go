@@ -24,10 +24,9 @@
 //   - the permit outlives the caller until the engine is known to be done: a
 //     caller that leaves costs a draining permit until its request is
 //     finished, one that times out until the engine has been replaced;
-//   - an invalid reply is a *vector.InvalidError naming the inputs of the
-//     request; no vector of that request comes out, and none is cached;
+//   - an input that is invalid alone, at an engine found sound, is a
+//     *vector.InvalidError naming it; no vector of its request comes out, and
+//     none is cached. An input that spoils the engine costs it one restart, is
+//     quarantined, and nobody else gets an error for it;
 //   - every request is one outcome in the gate's totals.
-//
-// The recovery from a poisoned engine fits where exchange.judge sees an
-// invalid reply.
 package embedding

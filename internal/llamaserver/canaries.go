@@ -35,9 +35,13 @@ type canaries struct {
 	aloneOnly bool
 }
 
-// startBudget is what canaries may hold a start up, about. What a slower engine
-// leaves out comes with the next check.
-const startBudget = 20 * time.Second
+// What canaries may take, about: before ready, and beside requests. A slow
+// engine has fewer texts before it is ready, and the rest with the next check;
+// one that is slower still is never given the longest.
+const (
+	startBudget = 10 * time.Second
+	checkBudget = time.Minute
+)
 
 func (c *canaries) run(ctx context.Context, turn canary.Turn, budget time.Duration) (canary.Result, error) {
 	return canary.Run(ctx, canary.Config{
@@ -77,7 +81,7 @@ func (s *Server) Recheck(ctx context.Context, generation uint64, turn canary.Tur
 		defer cancel()
 		return i.canaries.embed(ctx, inputs)
 	}
-	result, err := c.run(ctx, turn, 0)
+	result, err := c.run(ctx, turn, checkBudget)
 	if err != nil {
 		return canary.Result{}, fmt.Errorf("check engine: %w", err)
 	}

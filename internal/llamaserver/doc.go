@@ -11,8 +11,8 @@
 // owner of both, the one goroutine of Run.
 //
 // Guarantees:
-//   - ready means that /health said ok and two texts were embedded into valid
-//     vectors by this very process;
+//   - ready means that /health said ok and the canaries were embedded by this
+//     very process into valid vectors that are the reference's;
 //   - no llama-server outlives the app (see package process), and Stop,
 //     Restart, Replace and Run return after the old process's exit was seen;
 //   - the key is never in an argument, and only the owner of the run folder

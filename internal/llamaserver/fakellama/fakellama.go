@@ -56,6 +56,7 @@ type Faults struct {
 	FirstLife bool `json:"first_life"`
 
 	Overlap bool    `json:"overlap"` // vectors of requests that run at the same time are NaN
+	Sticks  bool    `json:"sticks"`  // with Overlap: and all after them
 	Drift   float64 `json:"drift"`   // every vector has this cosine to what it should be; 0 = 1
 	Noise   int     `json:"noise"`   // lines written to the log for an embedding
 }

@@ -127,7 +127,7 @@ func (s *server) leave(v *visit, faults Faults, inputs []string) Mode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, v)
-	s.spoilt = s.spoilt || has(inputs, faults.StickyOn)
+	s.spoilt = s.spoilt || has(inputs, faults.StickyOn) || v.met && faults.Overlap && faults.Sticks
 	if s.spoilt || v.met && faults.Overlap {
 		return Null
 	}

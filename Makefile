@@ -42,9 +42,10 @@ lint: ## gofmt, vet (here and for macOS), staticcheck
 	$(LINT) -tags $(GOTAGS) ./...
 	cd build/conformance/goclient && $(GO) vet ./...
 
-bench: setup build ## run the benchmarks, then measure the built app: latency and load (BENCH="-strict -load": its flags)
+bench: setup build ## run the benchmarks, then measure the built app: latency, load, idle (BENCH="-strict -load": its flags)
 	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...
 	$(GO) run -tags $(GOTAGS) ./build/tools/gatewaybench $(BENCH)
+	@if [ -r /proc/self/io ]; then $(GO) run -tags $(GOTAGS) ./build/tools/idlebench; fi
 
 verify: setup build ## the full trial of the Qwen3-shaped model with the reference flags (ten minutes on a quiet machine)
 	@bash build/verify.sh

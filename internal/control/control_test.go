@@ -185,7 +185,7 @@ func (p *parts) Search(ctx context.Context, req search.Request) (search.Reply, e
 	return search.Reply{}, p.err
 }
 
-func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server {
+func setup(t testing.TB, p *parts, change func(*control.Config)) *control.Server {
 	t.Helper()
 	cfg := control.Config{
 		Version:  "1.2.3",
@@ -219,7 +219,7 @@ func setup(t *testing.T, p *parts, change func(*control.Config)) *control.Server
 }
 
 // shortDir is a folder whose name leaves room for a socket.
-func shortDir(t *testing.T) string {
+func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ctl")
 	if err != nil {

@@ -101,8 +101,11 @@ func (s *Server) events(r *http.Request) (any, error) {
 		defer s.streams.Add(-1)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(s.ending, cancel)()
 		f := &feed{server: s, ctx: ctx, w: w, control: http.NewResponseController(w), after: q.since}
+		defer context.AfterFunc(s.ending, func() {
+			cancel()
+			_ = f.control.SetWriteDeadline(time.Now()) // a reader that takes no bytes is not waited for
+		})()
 		if err := f.run(q); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Debug("stream of events ended", "error", err)
 		}
@@ -147,7 +150,7 @@ func (f *feed) follow(samples bool) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
 	var sampled <-chan struct{} // nil = not asked for
-	for {
+	for f.ctx.Err() == nil {
 		changed := s.stream.Changed()
 		if samples {
 			sampled = s.sampler.changed()
@@ -176,6 +179,7 @@ func (f *feed) follow(samples bool) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // snapshot writes the status as a message, from which the stream goes on.

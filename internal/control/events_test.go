@@ -177,9 +177,11 @@ func TestEventsGoOnAfterARestart(t *testing.T) {
 	}
 }
 
-// The app does not wait for its streams when it ends.
+// The app does not wait for its streams when it ends, nor for one that takes no
+// bytes.
 func TestStreamsEndAtOnce(t *testing.T) {
 	db := openJournal(t, filepath.Join(t.TempDir(), "index.db"), 0)
+	recordN(t, db, 10_000) // more than a socket holds
 	socket, stop := start(t, newParts(), func(c *control.Config) { c.Journal, c.Grace = db, time.Hour })
 	c := control.NewClient(socket)
 	defer c.Close()
@@ -192,6 +194,10 @@ func TestStreamsEndAtOnce(t *testing.T) {
 		})
 	}()
 	<-began
+	_, stalled := raw(t, socket, "since=0")
+	if _, err := stalled.ReadByte(); err != nil {
+		t.Fatal(err)
+	}
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // start runs a server over p on a real socket until the test ends.
-func start(t *testing.T, p *parts, change func(*control.Config)) (socket string, stop func() error) {
+func start(t testing.TB, p *parts, change func(*control.Config)) (socket string, stop func() error) {
 	t.Helper()
 	s := setup(t, p, func(c *control.Config) {
 		if change != nil {

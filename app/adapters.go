@@ -10,6 +10,7 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
@@ -20,17 +21,29 @@ import (
 	"github.com/ondol-app/ondol/internal/trust"
 )
 
-// engineForDoor is the supervised llama-server as the embedding door sees it.
+// engineForDoor is the live llama-server as the embedding door sees it.
 type engineForDoor struct {
-	server  *llamaserver.Server
+	engines *engines.Keeper
 	longest int // tokens an owner allows for one input; 0 = as many as the engine
 }
 
 func (e engineForDoor) Current() (embedding.Instance, error) {
-	now, err := e.server.Current()
+	now, err := e.engines.Current()
 	if err != nil {
 		return embedding.Instance{}, notReady(err)
 	}
+	return e.instance(now), nil
+}
+
+func (e engineForDoor) Borrow() (embedding.Instance, func(), error) {
+	now, done, err := e.engines.Borrow()
+	if err != nil {
+		return embedding.Instance{}, nil, notReady(err)
+	}
+	return e.instance(now), done, nil
+}
+
+func (e engineForDoor) instance(now llamaserver.Instance) embedding.Instance {
 	longest := now.MaxTokens
 	if e.longest > 0 {
 		longest = min(longest, e.longest)
@@ -39,20 +52,19 @@ func (e engineForDoor) Current() (embedding.Instance, error) {
 		Generation: now.Generation, Client: now.Client, Model: now.ModelName,
 		Dim: now.Dim, MaxTokens: longest, BatchTokens: now.BatchTokens, Fingerprint: now.Fingerprint,
 		Unnormalized: !now.Normalized, Probe: now.Probe, OneAtATime: now.OneAtATime,
-	}, nil
+	}
 }
 
 func (e engineForDoor) Replace(ctx context.Context, generation uint64, fault trust.Fault) error {
-	return e.server.GiveUp(ctx, generation, fault)
+	return e.engines.GiveUp(ctx, generation, fault)
 }
 
-func (e engineForDoor) Changed() (changed <-chan struct{}, stop func()) { return e.server.Changed() }
+func (e engineForDoor) Changed() (changed <-chan struct{}, stop func()) { return e.engines.Changed() }
 
 // doorForIndexer is the background lane of the embedding door.
 type doorForIndexer struct {
 	door   *embedding.Service
-	engine func() llamaserver.Status // the one behind the door
-	recipe recipe                    // of that engine
+	engine func() (llamaserver.Status, recipe) // the one behind the door
 }
 
 func (d doorForIndexer) Embed(ctx context.Context, texts []string) ([][]float32, string, error) {
@@ -89,8 +101,8 @@ func (d doorForIndexer) Maker() (document.Maker, error) {
 		return document.Maker{}, err
 	}
 	maker := document.Maker{Fingerprint: info.Fingerprint, Dim: info.Dim, Model: info.Model}
-	if now := d.engine(); now.Fingerprint == info.Fingerprint {
-		maker.Build, maker.Recipe = now.Version, d.recipe.String()
+	if now, how := d.engine(); now.Fingerprint == info.Fingerprint {
+		maker.Build, maker.Recipe = now.Version, how.String()
 	}
 	return maker, nil
 }

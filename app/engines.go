@@ -144,3 +144,9 @@ func (e remoteForDoor) Current() (embedding.Instance, error) {
 		Fingerprint: now.Fingerprint, Unnormalized: now.Unnormalized,
 	}, nil
 }
+
+// Borrow is Current: nothing takes a remote engine's place while the app runs.
+func (e remoteForDoor) Borrow() (embedding.Instance, func(), error) {
+	instance, err := e.Current()
+	return instance, func() {}, err
+}

@@ -77,5 +77,6 @@ func clearRun(paths locations.Paths) {
 	for _, name := range upstream.Roles() {
 		_ = os.Remove(filepath.Join(paths.Run, name.String()))
 	}
+	_ = os.Remove(filepath.Join(paths.Run, secondPlace))
 	_ = os.Remove(paths.Run)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/gateway"
 	"github.com/ondol-app/ondol/internal/llamaserver"
@@ -26,7 +27,7 @@ const keptReports = 20
 
 // trials makes trials of the app's own engine, one at a time.
 type trials struct {
-	server   *llamaserver.Server // nil when others run the engine
+	server   *engines.Keeper // nil when others run the engine
 	gate     *admission.Gate
 	cache    func() embedding.CacheStats
 	endpoint func() string // base address for clients
@@ -47,7 +48,7 @@ func (p *parts) newTrials(s *settings.Loaded, paths locations.Paths, keys []gate
 		gate: p.gate, cache: p.door.CacheStats, endpoint: p.endpoint, total: s.Admission.Total,
 		shelf: trial.Shelf{Dir: paths.Trials(), Keep: keptReports}, notify: p.recorder.Notify, logger: p.logger.With("part", "trials"),
 	}
-	t.server, _ = p.engine.(*llamaserver.Server) // nil when others run it
+	t.server = p.engines
 	if len(keys) > 0 {
 		t.key = keys[0].Secret
 	}
@@ -72,10 +73,11 @@ func (t *trials) Verify(ctx context.Context, options trial.Options, progress fun
 			Message: "a trial is running already", Remedy: "wait for its end", Args: map[string]string{"part": "verify"}}
 	}
 	defer t.busy.Unlock()
-	now, err := t.server.Current()
+	now, done, err := t.server.Borrow() // a promotion meanwhile does not end it
 	if err != nil {
 		return trial.Report{}, err
 	}
+	defer done()
 	endpoint := trial.NewEndpoint(t.endpoint(), t.key, now.ModelName, now.Dim)
 	defer endpoint.Close()
 	report, err := trial.Run(ctx, trial.Config{

@@ -12,6 +12,7 @@ import (
 	"github.com/ondol-app/ondol/internal/chunk"
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/extract"
 	"github.com/ondol-app/ondol/internal/gateway"
 	"github.com/ondol-app/ondol/internal/history"
@@ -39,6 +40,7 @@ type parts struct {
 	recorder *journal.Recorder
 	evidence *evidenceKeeper
 	engine   embedder
+	engines  *engines.Keeper // nil where somebody else's engine embeds
 	gate     *admission.Gate
 	recent   *history.History
 	door     *embedding.Service
@@ -111,10 +113,6 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 			p.roles = append(p.roles, r)
 		}
 	}
-	engine, err := p.embedEngine(s, paths, model, profile)
-	if err != nil {
-		return err
-	}
 	if p.gate, err = admission.NewGate(admission.Limits{
 		Executing: s.Admission.Executing, Waiting: s.Admission.Waiting,
 		Wait: s.Admission.Wait, Background: s.Admission.Background,
@@ -123,6 +121,10 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}
 	p.watchOverload(upstream.RoleEmbed, p.gate)
 	p.recent = history.New(history.Config{Read: p.figures, Busy: p.gate.Busy()})
+	engine, err := p.embedEngine(s, paths, executable)
+	if err != nil {
+		return err
+	}
 	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
 		return err
 	}
@@ -134,12 +136,8 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	}); err != nil {
 		return err
 	}
-	var how recipe
-	if !s.Roles.Embed.Remote() {
-		how = recipe{Server: s.Engine.Server, Model: model, Profile: profile.Name, Flags: profile.Flags}
-	}
 	if p.indexer, err = indexer.New(indexer.Config{
-		Store: p.index, Embedder: doorForIndexer{door: p.door, engine: p.engine.Snapshot, recipe: how}, Log: p.logger.With("part", "indexer"),
+		Store: p.index, Embedder: doorForIndexer{door: p.door, engine: p.inService}, Log: p.logger.With("part", "indexer"),
 		DefaultIgnores: true, Own: []string{paths.Data, paths.Logs, paths.Cache, paths.Run},
 		Limits:    extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
 		ChunkSize: chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
@@ -157,7 +155,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 }
 
 // embedEngine builds what embeds, and returns it as the door sees it.
-func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model string, profile llamaserver.Profile) (embedding.Engine, error) {
+func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, executable string) (embedding.Engine, error) {
 	if chosen := s.Roles.Embed; chosen.Remote() {
 		engine, err := newRemote(upstream.RoleEmbed, chosen, p.logger, p.recorder.Notify)
 		if err != nil {
@@ -166,19 +164,12 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, model str
 		p.engine = remoteEmbedder{engine}
 		return remoteForDoor{engine}, nil
 	}
-	engine, err := llamaserver.New(llamaserver.Config{
-		Binary: s.Engine.Server, Model: model, Profile: profile,
-		RunDir: paths.Run, LogDir: paths.Logs, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
-		References: p.index, Concurrency: s.Admission.Executing, ReferenceFits: p.twoFit,
-		Role: upstream.RoleEmbed, Notify: p.recorder.Notify, Evidence: p.evidence.keep,
-		CheckMemory: p.memoryCheck(s, smallerProfiles(s.Engine)),
-		Autostart:   true, Logger: p.logger.With("part", "engine"),
-	})
+	keeper, err := p.keeper(s, paths, executable)
 	if err != nil {
 		return nil, err
 	}
-	p.engine = engine
-	return engineForDoor{engine, s.Engine.LongestInput}, nil
+	p.engine, p.engines = keeper, keeper
+	return engineForDoor{keeper, s.Engine.LongestInput}, nil
 }
 
 // surfaces builds what others reach the app by, and takes its addresses.
@@ -194,7 +185,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
 	p.trials = p.newTrials(s, paths, keys)
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
-		Engine: p.engine, Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
+		Engine: p.engine, Candidates: p.candidates(), Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.library,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
 	}); err != nil {

@@ -69,6 +69,8 @@ func refusalLines(e *control.Error, words assets.Words) []string {
 		name += "_" + e.Args["reason"]
 	case e.Code == control.CodeUnknownModel:
 		name += "_" + e.Args["reason"]
+	case e.Args["fatal"] == "true":
+		name += "_fatal"
 	case e.Code == control.CodeNotFound:
 		name += "_" + e.Args["kind"]
 	case (e.Code == control.CodeMemoryShort || e.Code == control.CodeGPUMemoryShort) && e.Args["smaller"] == "":

@@ -18,10 +18,12 @@ var layers = map[string]int{
 	"sqlite": 2, "vectorcache": 2, "settings": 2, "locations": 2, "logs": 2, "keychain": 2, "history": 2, "gguf": 2, "canary": 2, "download": 2,
 	// 3: parts with a life of their own.
 	"embedding": 3, "llamaserver": 3, "journal": 3, "indexer": 3, "search": 3, "relay": 3, "remote": 3, "models": 3, "trial": 3,
-	// 4: surfaces.
-	"gateway": 4, "control": 4, "prom": 4,
-	// 5: for tests only; see testOnly.
-	"archtest": 5, "enginetest": 5,
+	// 4: parts made of parts.
+	"engines": 4,
+	// 5: surfaces.
+	"gateway": 5, "control": 5, "prom": 5,
+	// 6: for tests only; see testOnly.
+	"archtest": 6, "enginetest": 6,
 }
 
 // testOnly packages are imported by tests alone.

@@ -13,6 +13,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
@@ -29,6 +30,15 @@ type Engine interface {
 	Restart(ctx context.Context) error
 	// LogTail returns the last lines of the engine's log, oldest first.
 	LogTail(lines int) ([]string, error)
+}
+
+// Candidates are the engines beside the one in service.
+type Candidates interface {
+	State() engines.State
+	Try(ctx context.Context, order engines.Order) (engines.State, error)
+	Promote(ctx context.Context, p engines.Promotion) (engines.State, error)
+	Drop(ctx context.Context) (engines.State, error)
+	Rollback(ctx context.Context, inPlace bool) (engines.State, error)
 }
 
 // Indexer works on the watched folders.
@@ -72,7 +82,7 @@ type Gate interface{ Stats() admission.Stats }
 // DefaultGrace is how long requests under way may go on after Run was told to stop.
 const DefaultGrace = 3 * time.Second
 
-// Config is what a Server is built from. Everything but Cache, Pulls, Roles, Trials and Grace is required.
+// Config is what a Server is built from. Everything but Cache, Pulls, Roles, Candidates, Trials and Grace is required.
 type Config struct {
 	Version  string
 	Socket   string // absolute path of the unix socket
@@ -92,8 +102,10 @@ type Config struct {
 	Pulls    Puller              // nil = its routes do not exist
 	Roles    func() []RoleStatus // every role that is served; nil = none is told
 	Trials   Trials              // nil = none can be made
-	Grace    time.Duration       // 0 = DefaultGrace
-	Logger   *slog.Logger
+
+	Candidates Candidates    // nil where others run the engine: then there are none
+	Grace      time.Duration // 0 = DefaultGrace
+	Logger     *slog.Logger
 }
 
 // Server answers the control API. Its fields do not change after New, but for

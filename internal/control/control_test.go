@@ -22,6 +22,7 @@ import (
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/history"
 	"github.com/ondol-app/ondol/internal/indexer"
@@ -51,9 +52,15 @@ type parts struct {
 	log     []string
 	made    []indexer.Generation
 	held    []trust.Quarantined
+	beside  engines.State
 	request search.Request
 	hold    func(ctx context.Context) // called by Search
 }
+
+var (
+	twice, limit = 2.0, 1.1
+	slowFinding  = engines.Finding{Check: engines.CheckSpeed, Value: &twice, Bound: engines.AtMost, Limit: &limit}
+)
 
 func newParts() *parts {
 	return &parts{
@@ -70,6 +77,9 @@ func newParts() *parts {
 			{ID: 9, FolderID: 1, Path: "예산안.txt", Kind: "text", Size: 30, Modified: day, State: document.Found},
 		},
 		log: []string{"one", "two", "three"},
+		beside: engines.State{Phase: engines.Checked, Since: day, Live: engines.Setup{Model: "/m/a.gguf"}, Candidate: &engines.Candidate{
+			Order: engines.Order{Flags: []string{"-ub", "512"}}, Setup: engines.Setup{Model: "/m/a.gguf", Flags: []string{"-ub", "512"}},
+			Model: "a", At: day, Outcome: engines.Refused, Verdict: &engines.Verdict{At: day, Findings: []engines.Finding{slowFinding}}}},
 		made: []indexer.Generation{
 			{Place: indexer.InService, Generation: document.Generation{
 				Maker: document.Maker{Fingerprint: "f1", Dim: 128, Model: "starter", Build: "0.7.0", Recipe: "{}"}, State: document.Active,
@@ -104,6 +114,21 @@ func (p *parts) Stats() admission.Stats {
 func (p *parts) Remove(_ context.Context, id document.FolderID) error { return p.note("remove %d", id) }
 func (p *parts) Rescan(_ context.Context, id document.FolderID) error { return p.note("rescan %d", id) }
 func (p *parts) Retry(_ context.Context, id document.ID) error        { return p.note("retry %d", id) }
+
+func (p *parts) State() engines.State { return p.beside }
+func (p *parts) Try(_ context.Context, o engines.Order) (engines.State, error) {
+	if o.NGL == nil || *o.NGL != 20 || !o.Quick || len(o.Flags) != 2 {
+		return p.beside, fmt.Errorf("order %+v", o)
+	}
+	return p.beside, p.err
+}
+func (p *parts) Promote(_ context.Context, o engines.Promotion) (engines.State, error) {
+	return p.beside, p.note("promote %+v", o)
+}
+func (p *parts) Drop(context.Context) (engines.State, error) { return p.beside, p.note("drop") }
+func (p *parts) Rollback(_ context.Context, inPlace bool) (engines.State, error) {
+	return p.beside, p.note("rollback %v", inPlace)
+}
 
 func (p *parts) Add(_ context.Context, path string) (document.Folder, error) {
 	return document.Folder{ID: 7, Path: path, State: document.FolderScanning, Added: day}, p.note("add %s", path)
@@ -197,12 +222,13 @@ func setup(t testing.TB, p *parts, change func(*control.Config)) *control.Server
 		Validity: func() control.Validity {
 			return control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}}
 		},
-		Indexer: p,
-		Index:   p,
-		Journal: p,
-		Recent:  p,
-		Search:  p,
-		Models:  p,
+		Indexer:    p,
+		Index:      p,
+		Journal:    p,
+		Search:     p,
+		Models:     p,
+		Candidates: p,
+		Recent:     p,
 		Settings: func() control.Settings {
 			return control.Settings{File: "/home/settings.toml", Settings: []control.Setting{{Key: "admission.executing", Value: "2", Default: "2", Source: "default", Unit: "requests"}}}
 		},
@@ -292,6 +318,11 @@ func TestRoutes(t *testing.T) {
 		{"engine_restart", "POST", "engine/restart", "", 200, "restart"},
 		{"engine_logs", "GET", "engine/logs?lines=3", "", 200, "log 3"},
 		{"engine_logs_default", "GET", "engine/logs", "", 200, "log 100"},
+		{"candidate", "GET", "engine/candidate", "", 200, ""},
+		{"candidate_try", "POST", "engine/candidate", `{"ngl":20,"flags":["-ub","512"],"quick":true}`, 200, ""},
+		{"candidate_drop", "DELETE", "engine/candidate", "", 200, "drop"},
+		{"promote", "POST", "engine/promote", `{"force":true}`, 200, "promote {Force:true Now:false}"},
+		{"rollback", "POST", "engine/rollback", `{}`, 200, "rollback false"},
 		{"generations", "GET", "generations", "", 200, ""},
 		{"generations_cost", "GET", "generations?dimension=1024", "", 200, "cost 1024"},
 		{"models", "GET", "models", "", 200, "list"},

@@ -14,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/trial"
@@ -76,7 +77,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // caller that left has its connection dropped: a handler that just returns
 // would send an empty 200.
 func (s *Server) explain(r *http.Request, err error) *Error {
-	if errors.Is(err, errStopping) || errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) {
+	if errors.Is(err, errStopping) || errors.Is(context.Cause(r.Context()), errStopping) || errors.Is(err, admission.ErrClosed) || errors.Is(err, llamaserver.ErrClosed) || errors.Is(err, engines.ErrClosed) {
 		err = &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: "Ondol is stopping", Remedy: "start it again"}
 	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -99,6 +100,9 @@ func errorOf(err error) *Error {
 	if e, ok := errors.AsType[*document.FolderRefusedError](err); ok {
 		return &Error{Status: http.StatusForbidden, Code: CodeFolderRefused, Message: e.Error(), Remedy: e.Remedy(),
 			Args: map[string]string{"path": e.Path, "holder": e.Holder, "reason": string(e.Reason)}}
+	}
+	if e, ok := errors.AsType[*engines.RefusedError](err); ok {
+		return refusedByEngines(e)
 	}
 	if e, ok := errors.AsType[*search.InvalidError](err); ok {
 		return invalid(e.Field, "is not possible: "+e.Message, e.Remedy)

@@ -7,6 +7,7 @@ import (
 	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/trust"
@@ -160,6 +161,8 @@ type Error struct {
 	// Args are the placeholders of the code's sentence in assets/locales.
 	// Where there are none, Message is all that is known.
 	Args map[string]string `json:"args,omitempty"`
+
+	Findings []engines.Finding `json:"findings,omitempty"` // of a candidate's checks, those against it
 }
 
 // Error returns the message with its remedy.

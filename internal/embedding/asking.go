@@ -57,7 +57,9 @@ const (
 // answer gets the vectors.
 func (a *asking) answer(ctx context.Context) (Result, error) {
 	for {
-		if err := a.plan(ctx); err != nil {
+		if err := a.plan(ctx); errors.Is(err, errSucceeded) {
+			continue
+		} else if err != nil {
 			return Result{}, err
 		}
 		own := a.enter()
@@ -91,7 +93,7 @@ func (a *asking) plan(ctx context.Context) error {
 	a.underway = true
 	if a.texts == nil || instance.Fingerprint != a.instance.Fingerprint || instance.MaxTokens != a.instance.MaxTokens {
 		a.service.flights.leave(a)
-		a.instance = instance
+		a.instance, a.texts = instance, nil
 		if err := a.adopt(ctx); err != nil {
 			return err
 		}
@@ -179,25 +181,33 @@ func (a *asking) lead(ctx context.Context, own []*flight) error {
 	if err == nil {
 		err = a.acquire(ctx)
 	}
+	var instance Instance
+	var done func()
+	if err == nil {
+		// The engine may have gone or changed while the request waited.
+		_, err = a.present(ctx)
+	}
+	if err == nil {
+		instance, done, err = s.borrow(a.instance)
+	}
 	if err != nil {
 		s.flights.fail(own, takeoff)
+		if errors.Is(err, errSucceeded) {
+			return nil // a permit serves the next plan
+		}
 		return err
-	}
-	// The engine may have gone or changed while the request waited.
-	instance, err := a.present(ctx)
-	if err != nil || instance.Fingerprint != a.instance.Fingerprint {
-		s.flights.fail(own, takeoff)
-		return err // with none, the permit serves the next plan
 	}
 	own = s.flights.launch(own)
 	if len(own) == 0 {
+		done()
 		return nil
 	}
 	e := &exchange{
-		service: s, permit: a.permit, instance: instance, lane: a.lane, own: own,
+		service: s, permit: a.permit, instance: instance, done: done, lane: a.lane, own: own,
 		decides: a.decides(own), reply: make(chan error, 1),
 	}
 	if !s.begin(ctx, e) {
+		done()
 		s.flights.fail(own, takeoff)
 		return &UnavailableError{State: "stopping"}
 	}

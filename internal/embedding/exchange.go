@@ -23,6 +23,7 @@ type exchange struct {
 	service  *Service
 	permit   *admission.Permit // released by run, on every path
 	instance Instance
+	done     func() // gives the instance back; called by run, on every path
 	lane     admission.Lane
 	own      []*flight // all have ended when run has answered
 	decides  bool      // a success of it is the success of its request
@@ -60,6 +61,7 @@ func (e *exchange) await(ctx context.Context) error {
 
 // run makes the exchange. ctx carries no cancellation of the caller.
 func (e *exchange) run(ctx context.Context) {
+	defer func() { e.done() }() // it may board another
 	ctx, cancel := context.WithTimeoutCause(ctx, e.service.total, &TimeoutError{After: e.service.total})
 	defer cancel()
 	err := e.embed(ctx)

@@ -34,6 +34,9 @@ type fakeClient struct {
 	counted []string   // guarded by mu; texts whose tokens were counted
 	uncount error      // guarded by mu; CountTokens fails with it
 
+	misused  int  // guarded by mu; calls begun after it had ended
+	finished bool // guarded by mu; its engine was ended
+
 	countDelay time.Duration // of each count
 	counting   int           // guarded by mu; counts under way
 	mostCounts int           // guarded by mu; highest counting
@@ -55,6 +58,7 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 	c.mu.Lock()
 	n := len(c.calls)
 	c.calls = append(c.calls, inputs)
+	c.use()
 	c.running++
 	c.most = max(c.most, c.running)
 	c.mu.Unlock()
@@ -81,6 +85,7 @@ func (c *fakeClient) Embed(ctx context.Context, inputs []string, want vector.Exp
 
 func (c *fakeClient) CountTokens(ctx context.Context, texts []string) ([]int, error) {
 	c.mu.Lock()
+	c.use()
 	c.counting++
 	c.mostCounts = max(c.mostCounts, c.counting)
 	c.mu.Unlock()
@@ -107,6 +112,13 @@ func (c *fakeClient) CountTokens(ctx context.Context, texts []string) ([]int, er
 	return counts, nil
 }
 
+// use needs the lock.
+func (c *fakeClient) use() {
+	if c.finished {
+		c.misused++
+	}
+}
+
 func (c *fakeClient) seen() (calls [][]string, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,11 +131,12 @@ type fakeEngine struct {
 	replaceError error
 
 	mu       sync.Mutex
-	instance embedding.Instance // guarded by mu
-	err      error              // guarded by mu
-	replaced []uint64           // guarded by mu
-	faults   []trust.Fault      // guarded by mu; of replaced
-	watchers []chan struct{}    // guarded by mu
+	instance embedding.Instance       // guarded by mu
+	err      error                    // guarded by mu
+	replaced []uint64                 // guarded by mu
+	faults   []trust.Fault            // guarded by mu; of replaced
+	watchers []chan struct{}          // guarded by mu
+	borrowed map[embedding.Client]int // guarded by mu; uses under way
 
 	onReplace func(*fakeEngine) // called with the lock, after the generation has risen
 }
@@ -134,12 +147,45 @@ func (e *fakeEngine) Current() (embedding.Instance, error) {
 	return e.instance, e.err
 }
 
+func (e *fakeEngine) Borrow() (embedding.Instance, func(), error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return embedding.Instance{}, nil, e.err
+	}
+	client := e.instance.Client
+	if e.borrowed == nil {
+		e.borrowed = make(map[embedding.Client]int)
+	}
+	e.borrowed[client]++
+	return e.instance, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.borrowed[client]--
+		e.retire(client)
+	}, nil
+}
+
+// retire ends an instance that was succeeded once nobody has it; it needs the lock.
+func (e *fakeEngine) retire(client embedding.Client) {
+	if e.borrowed[client] > 0 || client == e.instance.Client {
+		return
+	}
+	if fake, ok := client.(*fakeClient); ok {
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		fake.finished = true
+	}
+}
+
 // become replaces the instance by one of another fingerprint.
 func (e *fakeEngine) become(fingerprint string, client embedding.Client) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := e.instance.Client
 	e.instance.Generation++
 	e.instance.Fingerprint, e.instance.Client = fingerprint, client
+	e.retire(before)
 	e.tell()
 }
 

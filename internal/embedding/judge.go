@@ -189,11 +189,15 @@ func (e *exchange) reboard(ctx context.Context, suspects, rest []*flight) ([]*fl
 	}
 	left := slices.Concat(suspects, rest)
 	next, err := s.next(ctx, e.instance.Generation)
-	if err == nil && next.Fingerprint == e.instance.Fingerprint {
-		e.instance = next
-		return left, nil
-	}
 	if err == nil {
+		var done func()
+		if next, done, err = s.borrow(e.instance); err == nil {
+			e.done()
+			e.instance, e.done = next, done
+			return left, nil
+		}
+	}
+	if errors.Is(err, errSucceeded) {
 		err = errAgain
 	}
 	if ctx.Err() != nil {

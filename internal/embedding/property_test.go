@@ -174,11 +174,14 @@ func liveInWorld(t *testing.T, seed uint64) {
 	}
 	changes, stop := context.WithCancel(t.Context())
 	var changing sync.WaitGroup
+	var clients []*fakeClient
 	changing.Go(func() {
 		for changes.Err() == nil {
 			time.Sleep(time.Duration(w.n(60_000)) * time.Millisecond)
 			name := fmt.Sprint("f", 1+w.n(3))
-			w.engine.become(name, &fakeClient{fault: w.fault, salt: w.salts[name]})
+			next := &fakeClient{fault: w.fault, salt: w.salts[name]}
+			clients = append(clients, next)
+			w.engine.become(name, next)
 			if w.n(3) == 0 {
 				w.engine.fail(&embedding.UnavailableError{State: "starting"})
 				time.Sleep(time.Duration(w.n(5000)) * time.Millisecond)
@@ -191,6 +194,11 @@ func liveInWorld(t *testing.T, seed uint64) {
 	changing.Wait()
 	time.Sleep(10 * time.Minute) // whatever is abandoned ends within its total
 	stats := w.wantIdle(t)
+	for i, c := range clients {
+		if c.misused > 0 {
+			t.Errorf("engine %d was asked %d times after it had ended", i, c.misused)
+		}
+	}
 	var counted uint64
 	for _, count := range stats.Totals {
 		counted += count

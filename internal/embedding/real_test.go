@@ -76,6 +76,11 @@ func (e *realEngine) Current() (embedding.Instance, error) {
 	return embedding.Instance{Generation: 1, Client: e.client, Model: "qwen3-shaped", Dim: 2560, MaxTokens: 1024, BatchTokens: 2, Fingerprint: "f"}, nil
 }
 
+func (e *realEngine) Borrow() (embedding.Instance, func(), error) {
+	instance, err := e.Current()
+	return instance, func() {}, err
+}
+
 func (e *realEngine) Replace(context.Context, uint64, trust.Fault) error {
 	e.gone.Store(true)
 	e.kill()

@@ -162,11 +162,16 @@ func (s *Service) begin(ctx context.Context, e *exchange) bool {
 // It needs no permit, as counting takes none of the engine's slots; it waits
 // its turn in the queue for counting, which indexing may do without limit.
 func (s *Service) CountTokens(ctx context.Context, texts []string) ([]int, error) {
-	instance, err := s.current()
-	if err != nil {
-		return nil, err
+	for {
+		instance, err := s.current()
+		if err != nil {
+			return nil, err
+		}
+		counts, err := s.count(ctx, instance, admission.LaneBackground, texts)
+		if !errors.Is(err, errSucceeded) {
+			return counts, err
+		}
 	}
-	return s.count(ctx, instance, admission.LaneBackground, texts)
 }
 
 // Info describes what the engine makes now, or says why there is none.
@@ -200,12 +205,34 @@ func (s *Service) CacheStats() CacheStats {
 // current is the engine's instance, or always an *UnavailableError.
 func (s *Service) current() (Instance, error) {
 	instance, err := s.engine.Current()
-	var unavailable *UnavailableError
-	switch {
-	case err == nil:
-		return instance, nil
-	case errors.As(err, &unavailable):
-		return Instance{}, unavailable
+	if err != nil {
+		return Instance{}, unavailable(err)
 	}
-	return Instance{}, &UnavailableError{State: "unknown", RetryAfter: defaultRetry, Err: err}
+	return instance, nil
+}
+
+// errSucceeded says that another engine, of another fingerprint, has taken the
+// place of the one a request was planned for; it is planned anew.
+var errSucceeded = errors.New("another engine has taken over")
+
+// borrow is the engine's instance for use, if its vectors are those of planned;
+// else errSucceeded, or an *UnavailableError.
+func (s *Service) borrow(planned Instance) (Instance, func(), error) {
+	instance, done, err := s.engine.Borrow()
+	if err != nil {
+		return Instance{}, nil, unavailable(err)
+	}
+	if instance.Fingerprint != planned.Fingerprint {
+		done()
+		return Instance{}, nil, errSucceeded
+	}
+	return instance, done, nil
+}
+
+// unavailable is what an engine says of its absence as an *UnavailableError.
+func unavailable(err error) error {
+	if known, ok := errors.AsType[*UnavailableError](err); ok {
+		return known
+	}
+	return &UnavailableError{State: "unknown", RetryAfter: defaultRetry, Err: err}
 }

@@ -87,13 +87,19 @@ func (a *asking) countShares(ctx context.Context) error {
 	return nil
 }
 
-// count asks the engine for the tokens of each text, when it is its turn.
+// count asks the engine for the tokens of each text, when it is its turn;
+// errSucceeded when it is not the instance's kind any longer.
 func (s *Service) count(ctx context.Context, instance Instance, lane admission.Lane, texts []string) ([]int, error) {
 	done, err := s.counting.take(ctx, lane)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	instance, back, err := s.borrow(instance)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
 	return s.ask(ctx, instance, texts)
 }
 
@@ -126,6 +132,11 @@ func (s *Service) checkLengths(ctx context.Context, instance Instance, lane admi
 		return err
 	}
 	defer done()
+	instance, back, err := s.borrow(instance)
+	if err != nil {
+		return err
+	}
+	defer back()
 	for _, f := range suspects {
 		tokens, exact, err := s.countUpTo(ctx, instance, f.text, instance.MaxTokens)
 		if err != nil {

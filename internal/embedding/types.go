@@ -19,6 +19,11 @@ type Engine interface {
 	// *UnavailableError, means there is none.
 	Current() (Instance, error)
 
+	// Borrow is Current for whoever is about to use the instance's client.
+	// Another may succeed it meanwhile, but for that it is not ended before
+	// done was called, which is once, and never when there is an error.
+	Borrow() (instance Instance, done func(), err error)
+
 	// Replace ends the instance of that generation, whatever state it is in,
 	// and returns when its process is gone; at once when it is gone already.
 	Replace(ctx context.Context, generation uint64, fault trust.Fault) error

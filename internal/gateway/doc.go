@@ -17,6 +17,7 @@
 //
 // Where the dialects differ from the originals:
 //
+//   - A reply with vectors names what made them in x-ondol-fingerprint.
 //   - Nothing is cut silently. /api/embed cuts only when truncate is true, and
 //     names what it cut in x-ondol-truncated; Ollama cuts when truncate is
 //     absent as well. Here that is 400, naming truncate:true.

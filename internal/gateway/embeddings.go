@@ -21,7 +21,7 @@ func (g *Gateway) embeddings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.close()
-	reply, err := g.embed(r, in)
+	reply, err := g.embed(w, r, in)
 	if err != nil {
 		g.refuse(w, r, err)
 		return
@@ -50,22 +50,26 @@ func (g *Gateway) sendVectors(w http.ResponseWriter, r *http.Request, size int, 
 }
 
 // embed checks and serves one request up to the point of writing.
-func (g *Gateway) embed(r *http.Request, in *intake) (*openai.EmbeddingReply, error) {
+func (g *Gateway) embed(w http.ResponseWriter, r *http.Request, in *intake) (*openai.EmbeddingReply, error) {
 	req, err := openai.ParseEmbeddings(in.bytes(), g.keys.decoder(r.Header))
 	in.recycle()
 	if err != nil {
 		return nil, err
 	}
-	res, err := g.vectors(r, req.Model, req.Dimensions, embedding.Request{Inputs: req.Inputs})
+	res, err := g.vectors(w, r, req.Model, req.Dimensions, embedding.Request{Inputs: req.Inputs})
 	if err != nil {
 		return nil, err
 	}
 	return &openai.EmbeddingReply{Model: res.Model, Vectors: res.Vectors, Encoding: req.Encoding, PromptTokens: res.Tokens}, nil
 }
 
+// fingerprintHeader names the model, build and flags that made the vectors of a reply.
+const fingerprintHeader = "x-ondol-fingerprint"
+
 // vectors asks the door on behalf of a client and shortens what it gives to
-// dimensions components; 0 = as they are.
-func (g *Gateway) vectors(r *http.Request, model string, dimensions int, req embedding.Request) (embedding.Result, error) {
+// dimensions components; 0 = as they are. The reply's header names what made
+// them: only vectors of one fingerprint may be compared.
+func (g *Gateway) vectors(w http.ResponseWriter, r *http.Request, model string, dimensions int, req embedding.Request) (embedding.Result, error) {
 	info, err := g.embedder.Info()
 	if err != nil {
 		return embedding.Result{}, err
@@ -81,6 +85,7 @@ func (g *Gateway) vectors(r *http.Request, model string, dimensions int, req emb
 	if err != nil {
 		return embedding.Result{}, err
 	}
+	w.Header().Set(fingerprintHeader, res.Fingerprint)
 	res.Vectors, err = cut(res.Vectors, dimensions)
 	return res, err
 }

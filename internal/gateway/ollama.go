@@ -47,7 +47,7 @@ func (g *Gateway) ollamaEmbed(w http.ResponseWriter, r *http.Request) {
 	in.recycle()
 	var res embedding.Result
 	if err == nil {
-		res, err = g.ollamaVectors(r, req)
+		res, err = g.ollamaVectors(w, r, req)
 	}
 	if err != nil {
 		g.refuse(w, r, ollamaTooLong(err, "or send truncate:true to have it cut"))
@@ -62,7 +62,7 @@ func (g *Gateway) ollamaEmbed(w http.ResponseWriter, r *http.Request) {
 
 // ollamaVectors serves one request; without an input it only looks whether the
 // model is there.
-func (g *Gateway) ollamaVectors(r *http.Request, req api.EmbedRequest) (embedding.Result, error) {
+func (g *Gateway) ollamaVectors(w http.ResponseWriter, r *http.Request, req api.EmbedRequest) (embedding.Result, error) {
 	inputs, err := ollamaInputs(req.Input)
 	if err != nil {
 		return embedding.Result{}, err
@@ -73,7 +73,7 @@ func (g *Gateway) ollamaVectors(r *http.Request, req api.EmbedRequest) (embeddin
 	if len(inputs) == 0 {
 		return embedding.Result{}, g.loaded(req.Model)
 	}
-	return g.vectors(r, req.Model, req.Dimensions, embedding.Request{
+	return g.vectors(w, r, req.Model, req.Dimensions, embedding.Request{
 		Inputs: inputs, Truncate: req.Truncate != nil && *req.Truncate})
 }
 
@@ -198,7 +198,7 @@ func (g *Gateway) ollamaEmbeddings(w http.ResponseWriter, r *http.Request) {
 		err = g.loaded(req.Model)
 	default:
 		var res embedding.Result
-		if res, err = g.vectors(r, req.Model, 0, embedding.Request{Inputs: []string{req.Prompt}}); err == nil {
+		if res, err = g.vectors(w, r, req.Model, 0, embedding.Request{Inputs: []string{req.Prompt}}); err == nil {
 			vector = res.Vectors[0]
 		}
 	}

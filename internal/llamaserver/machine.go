@@ -52,7 +52,8 @@ type machine struct {
 	since      time.Time
 	retryAt    time.Time // zero unless failed and to be tried again
 	generation uint64
-	count      int // automatic restarts
+	next       func() uint64 // the generation of the next start
+	count      int           // automatic restarts
 	lastError  *Problem
 	distrusted uint64 // newest generation that was replaced
 
@@ -65,8 +66,14 @@ type machine struct {
 	restarts  restarts
 }
 
-func newMachine(policy RestartPolicy, now time.Time) *machine {
-	return &machine{state: Stopped, cause: CauseRequested, since: now, restarts: restarts{policy: policy}}
+// newMachine is a machine at rest. next numbers its starts, rising; nil counts
+// from 1.
+func newMachine(policy RestartPolicy, next func() uint64, now time.Time) *machine {
+	m := &machine{state: Stopped, cause: CauseRequested, since: now, restarts: restarts{policy: policy}, next: next}
+	if next == nil {
+		m.next = func() uint64 { return m.generation + 1 }
+	}
+	return m
 }
 
 // step takes one event and says what to do.
@@ -139,7 +146,7 @@ func (m *machine) start(now time.Time) effect {
 
 func (m *machine) launch(c Cause, now time.Time) effect {
 	m.active = true
-	m.generation++
+	m.generation = m.next()
 	m.readyAt, m.unhealthy = time.Time{}, 0
 	m.enter(Starting, c, now)
 	return doLaunch

@@ -17,7 +17,7 @@ type drive struct {
 }
 
 func newDrive(t *testing.T) *drive {
-	return &drive{t: t, m: newMachine(DefaultRestartPolicy(), began), now: began}
+	return &drive{t: t, m: newMachine(DefaultRestartPolicy(), nil, began), now: began}
 }
 
 // do sends an event and checks what the machine wants done and where it stands then.

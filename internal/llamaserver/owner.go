@@ -26,7 +26,7 @@ func newOwner(s *Server) *owner {
 	retry.Stop()
 	return &owner{
 		server:  s,
-		machine: newMachine(s.config.Restart, time.Now().UTC()),
+		machine: newMachine(s.config.Restart, s.config.NextGeneration, time.Now().UTC()),
 		facts:   facts{model: Model{Path: s.config.Model, Name: modelName(s.config.Model)}},
 		updates: make(chan update),
 		retry:   retry,
@@ -203,6 +203,7 @@ func (o *owner) snapshot() *snapshot {
 		State: m.state, Cause: m.cause, Since: m.since, Generation: m.generation, Restarts: m.count, LastError: m.lastError,
 		PID: f.pid, Binary: f.binary, Version: f.version, Profile: o.server.config.Profile.Name, Flags: f.flags,
 		Model: f.model, Memory: f.memory, Fingerprint: f.fingerprint, Probe: f.probe, Canary: f.canary, OneAtATime: f.oneAtATime,
+		LoadMS: f.load.Milliseconds(),
 	}}
 	if c.status.Flags == nil {
 		c.status.Flags = o.server.config.Profile.Flags

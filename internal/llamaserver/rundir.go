@@ -26,23 +26,39 @@ func (f runFiles) socket() string { return filepath.Join(f.dir, "llama.sock") } 
 func (f runFiles) key() string    { return filepath.Join(f.dir, "llama.key") }
 func (f runFiles) record() string { return filepath.Join(f.dir, "llama.json") }
 
+// Sweep ends the engine that an app which is no more left running in runDir,
+// where there is one; every start does that for its own folder. The error is a
+// *Problem.
+func Sweep(runDir string) error {
+	if p := (runFiles{runDir}).sweep(); p != nil {
+		return p
+	}
+	return nil
+}
+
+func (f runFiles) sweep() *Problem {
+	_, err := process.Sweep(f.record())
+	var owned *process.OwnedError
+	var alive *process.StillAliveError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &owned):
+		return problem(CodeOtherInstance, "%v", err)
+	case errors.As(err, &alive):
+		return problem(CodeOrphan, "%v", err)
+	}
+	return problem(CodeRunDir, "%v", err)
+}
+
 // prepare makes the folder safe, ends an orphan, frees the socket and writes a
 // new key. Nothing of ours may be running.
 func (f runFiles) prepare() (key string, p *Problem) {
 	if p := f.secure(); p != nil {
 		return "", p
 	}
-	if _, err := process.Sweep(f.record()); err != nil {
-		var owned *process.OwnedError
-		var alive *process.StillAliveError
-		switch {
-		case errors.As(err, &owned):
-			return "", problem(CodeOtherInstance, "%v", err)
-		case errors.As(err, &alive):
-			return "", problem(CodeOrphan, "%v", err)
-		default:
-			return "", problem(CodeRunDir, "%v", err)
-		}
+	if p := f.sweep(); p != nil {
+		return "", p
 	}
 	if p := freeSocket(f.socket()); p != nil {
 		return "", p

@@ -35,6 +35,10 @@ type Config struct {
 	// nil = any start is tried.
 	CheckMemory func(model string, flags []string, version string) (Memory, *Problem) `json:"-"`
 
+	// NextGeneration numbers the starts where engines beside this one are
+	// numbered too, each number once and rising; nil = 1, 2, 3 …
+	NextGeneration func() uint64 `json:"-"`
+
 	LoadTimeout   time.Duration // from the process's start until ready; default 10 min
 	ProbeTimeout  time.Duration // for the checks before it is ready, and for each call of later ones; default 5 min
 	HealthEvery   time.Duration // between health checks while ready; default 15 s

@@ -170,6 +170,7 @@ type Status struct {
 	LastError   *Problem   `json:"last_error,omitempty"` // stays after a recovery
 	RetryAt     *time.Time `json:"retry_at,omitempty"`   // only in state failed
 	Probe       Probe      `json:"probe"`
+	LoadMS      int64      `json:"load_ms"` // from start to ready, of the last engine that got there; 0 = none did
 
 	Canary     *canary.Result `json:"canary,omitempty"`        // the last; nil before the first
 	OneAtATime *OneAtATime    `json:"one_at_a_time,omitempty"` // nil = several texts at once are fine

@@ -40,6 +40,9 @@ func (p Paths) Models() string { return filepath.Join(p.Data, "models") }
 // Trials is where the reports of trials are kept.
 func (p Paths) Trials() string { return filepath.Join(p.Data, "verify") }
 
+// Candidates is what is remembered of engines that were tried.
+func (p Paths) Candidates() string { return filepath.Join(p.Data, "candidates.json") }
+
 // Lock is held by the running app.
 func (p Paths) Lock() string { return filepath.Join(p.Data, "app.lock") }
 

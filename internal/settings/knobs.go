@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -45,6 +46,10 @@ var knobs = append([]Knob{
 		Env: "ONDOL_PROFILE", Flag: "profile", field: func(s *Settings) any { return &s.Engine.Profile }},
 	{Key: "engine.flags", Default: []string{}, Meaning: "flags of llama-server added after the profile's, so that they win",
 		field: func(s *Settings) any { return &s.Engine.Flags }},
+	{Key: "engine.candidate_slower_limit", Default: 110, Unit: "percent", Min: 50, Max: 1000, Meaning: "longest median time of a candidate that passes its trial, against that of the engine in service",
+		field: func(s *Settings) any { return &s.Engine.CandidateSlower }},
+	{Key: "engine.probation", Default: 30 * time.Second, Min: 1, Max: 3600, Meaning: "time after a promotion in which an engine that breaks gives way to the earlier one, which is kept warm",
+		field: func(s *Settings) any { return &s.Engine.Probation }},
 	{Key: "engine.longest_input", Default: 0, Unit: "tokens", Min: 0, Max: 1 << 20, Meaning: "longest input that is accepted; 0 means as long as the engine takes",
 		field: func(s *Settings) any { return &s.Engine.LongestInput }},
 	{Key: "engine.memory_check", Default: true, Meaning: "refuse to start an engine that needs more memory than the machine has; false tries, and the system may swap or end programs",
@@ -174,7 +179,8 @@ func texts(value any) ([]string, error) {
 
 // parse reads a value as it is written in the environment or on the command
 // line: without quotes; a list is split at commas where its items are origins
-// and at blanks where they are flags.
+// and at blanks where they are flags. A list whose items hold either is written
+// as one of JSON: ["-ts", "3,1"].
 func (k Knob) parse(text string) (any, error) {
 	switch k.Default.(type) {
 	case int:
@@ -190,6 +196,9 @@ func (k Knob) parse(text string) (any, error) {
 		}
 		return yes, nil
 	case []string:
+		if list := []string(nil); strings.HasPrefix(strings.TrimSpace(text), "[") && json.Unmarshal([]byte(text), &list) == nil {
+			return list, nil
+		}
 		return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }), nil
 	}
 	return text, nil

@@ -8,10 +8,12 @@
 package settings
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"time"
 
@@ -45,6 +47,34 @@ type Engine struct {
 	LongestInput int      // tokens; 0 = as long as the engine takes
 	MemoryCheck  bool     // refuse a start that needs more memory than there is
 	CheckEvery   int      // vectors between two checks of the engine
+
+	CandidateSlower int           // percent of the live engine's median time
+	Probation       time.Duration // after a promotion
+}
+
+// Changes are what Update is given so that an engine takes the place of e. What
+// is looked for or chosen stays so: an empty value takes the setting out.
+func (e Engine) Changes(to Engine) (map[string]string, error) {
+	changes := make(map[string]string)
+	for key, values := range map[string][2]string{
+		"engine.server": {e.Server, to.Server}, "engine.model": {e.Model, to.Model}, "engine.profile": {e.Profile, to.Profile},
+	} {
+		if values[0] != values[1] {
+			changes[key] = values[1]
+		}
+	}
+	if slices.Equal(e.Flags, to.Flags) {
+		return changes, nil
+	}
+	changes["engine.flags"] = ""
+	if len(to.Flags) > 0 {
+		list, err := json.Marshal(to.Flags) // a flag may hold blanks and commas
+		if err != nil {
+			return nil, fmt.Errorf("write engine flags: %w", err)
+		}
+		changes["engine.flags"] = string(list)
+	}
+	return changes, nil
 }
 
 // Admission bounds the work the engine is given.

@@ -139,3 +139,30 @@ func TestAWriterThatNeverEndsIsTold(t *testing.T) {
 		t.Errorf("left behind: %s", fmt.Sprint(entries, err))
 	}
 }
+
+// Flags with blanks and commas survive, and what does not change is not written.
+func TestEngineChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.toml")
+	from := settings.Engine{Server: "/s", Model: "/m.gguf", Flags: []string{"-t", "4"}}
+	to := settings.Engine{Server: "/s", Profile: "small", Flags: []string{"-ts", "3,1", "--override-kv", "a b=str:c"}}
+	changes, err := from.Changes(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := changes["engine.server"]; ok || len(changes) != 3 {
+		t.Errorf("changes %v", changes)
+	}
+	if _, err := settings.Update(path, changes, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := settings.Load(settings.Config{File: path, Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Engine.Profile != "small" || got.Engine.Model != "" || !cmp.Equal(got.Engine.Flags, to.Flags) {
+		t.Errorf("engine %+v", got.Engine)
+	}
+	if back, err := to.Changes(settings.Engine{}); err != nil || back["engine.flags"] != "" {
+		t.Errorf("back: %v, %v", back, err)
+	}
+}

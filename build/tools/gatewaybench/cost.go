@@ -112,6 +112,10 @@ type fixed embedding.Instance
 
 func (f fixed) Current() (embedding.Instance, error) { return embedding.Instance(f), nil }
 
+func (f fixed) Borrow() (embedding.Instance, func(), error) {
+	return embedding.Instance(f), func() {}, nil
+}
+
 func (f fixed) Changed() (<-chan struct{}, func()) { return nil, func() {} }
 
 func (f fixed) Replace(context.Context, uint64, trust.Fault) error {

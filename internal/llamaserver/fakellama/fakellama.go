@@ -25,6 +25,7 @@ const (
 	Zero      Mode = "zero"      // the zero vector
 	Count     Mode = "count"     // one vector too few
 	Dimension Mode = "dimension" // the second and later vectors are one component short
+	Short     Mode = "short"     // all of them are: as many as the model's file tells, less one
 	Error     Mode = "error"     // HTTP 500
 	Hang      Mode = "hang"      // no answer at all
 )

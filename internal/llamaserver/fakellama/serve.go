@@ -258,6 +258,10 @@ func embedding(mode Mode, drift float64, i int, text string) any {
 		v[j] = float32(seed>>40)/float32(1<<24) - 0.5
 		norm += float64(v[j]) * float64(v[j])
 	}
+	if mode == Short {
+		norm -= float64(v[Dim-1]) * float64(v[Dim-1])
+		v = v[:Dim-1]
+	}
 	for j := range v {
 		v[j] /= float32(math.Sqrt(norm))
 	}

@@ -1,0 +1,97 @@
+package engines
+
+import "time"
+
+// Check is one thing that a candidate is judged by.
+type Check string
+
+const (
+	CheckStart     Check = "start"     // it loaded and embedded its first texts
+	CheckDimension Check = "dimension" // components of a vector, against the live engine's or the model file's
+	CheckValid     Check = "valid"     // share of vectors that are valid
+	CheckCanaries  Check = "canaries"  // at the start: lowest cosine of a vector made with others to the one made alone
+	CheckVectors   Check = "vectors"   // lowest cosine of one text's vectors, live and candidate
+	CheckOverlap   Check = "overlap"   // share of the ten best passages that are the same, over all searches
+	CheckScores    Check = "scores"    // largest difference of one passage's score
+	CheckRanks     Check = "ranks"     // rank correlation of all passages, over all searches (Spearman)
+	CheckSpeed     Check = "speed"     // the candidate's median time to the live engine's
+)
+
+func (c Check) String() string { return string(c) }
+
+// Bound says on which side of the limit a value passes.
+type Bound string
+
+const (
+	AtLeast Bound = "at_least"
+	AtMost  Bound = "at_most"
+	Exactly Bound = "exactly"
+	NoBound Bound = "none" // told, not judged
+)
+
+func (b Bound) String() string { return string(b) }
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Check  Check    `json:"check"`
+	Value  *float64 `json:"value"` // nil = not measured
+	Bound  Bound    `json:"bound"`
+	Limit  *float64 `json:"limit,omitempty"` // nil where nothing is judged
+	Pass   bool     `json:"pass"`
+	Fatal  bool     `json:"fatal"`            // without it there is no promotion, by force neither
+	Detail string   `json:"detail,omitempty"` // a code: why it failed or was not measured
+}
+
+// Subject is one of the two engines as it was measured.
+type Subject struct {
+	Model       string   `json:"model"`
+	SHA256      string   `json:"sha256"`
+	Version     string   `json:"version"`
+	Profile     string   `json:"profile"`
+	Flags       []string `json:"flags"`
+	Fingerprint string   `json:"fingerprint"`
+	Dimension   int      `json:"dimension"`
+	LoadMS      *float64 `json:"load_ms"`   // start to ready; nil = not known
+	RSSBytes    *int64   `json:"rss_bytes"` // resident memory of the process; nil = not known
+	P50MS       *float64 `json:"p50_ms"`    // of the short timed requests
+	MediumP50MS *float64 `json:"medium_p50_ms"`
+	P95MS       *float64 `json:"p95_ms"`       // of all of them
+	TokensPerS  *float64 `json:"tokens_per_s"` // of the timed requests
+}
+
+// Verdict is what a trial found, figure by figure.
+type Verdict struct {
+	At        time.Time `json:"at"`
+	TookMS    int64     `json:"took_ms"`
+	Pass      bool      `json:"pass"`
+	Quick     bool      `json:"quick"`
+	InPlace   bool      `json:"in_place"`
+	SameModel bool      `json:"same_model"` // by its hash: vectors must then be alike, text by text
+	Texts     int       `json:"texts"`      // passages compared
+	Searches  int       `json:"searches"`   // queries ranked
+	Requests  int       `json:"requests"`   // timed, of each engine
+	Live      Subject   `json:"live"`
+	Candidate Subject   `json:"candidate"`
+	Findings  []Finding `json:"findings"`
+}
+
+// Against lists the findings that did not pass.
+func (v *Verdict) Against() []Finding {
+	var list []Finding
+	for _, f := range v.Findings {
+		if !f.Pass {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Fatal says that not even force may promote it.
+func (v *Verdict) Fatal() bool {
+	for _, f := range v.Findings {
+		if !f.Pass && f.Fatal {
+			return true
+		}
+	}
+	return false
+}

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // patience is how long the real parts get for what has no deadline of its own;
 // it only matters when something is broken.
-const patience = 2 * time.Minute
+const patience = 6 * time.Minute
 
 // home is one ONDOL_HOME and the app in it.
 type home struct {

@@ -203,7 +203,7 @@ func liveInWorld(t *testing.T, seed uint64) {
 	for _, count := range stats.Totals {
 		counted += count
 	}
-	if counted != w.ended || w.ended != 12*40 || w.served < w.ended/5 {
+	if counted != w.ended || w.ended != 12*40 || w.served < w.ended/8 { // else it would be a test of failures alone
 		t.Errorf("%d outcomes counted, %d requests ended, %d served: %v", counted, w.ended, w.served, stats.Totals)
 	}
 	// Who left or timed out at the very end of an exchange is counted as such.

@@ -89,18 +89,20 @@ func (o *owner) update(u update) {
 	if u.result != nil {
 		o.checked(*u.result)
 	}
+	var answered []chan error
 	if u.kind == eventEnded {
 		o.engine, o.facts.instance, o.facts.pid = nil, nil, 0
-		for _, reply := range o.waiting {
-			if u.problem != nil && u.problem.Code == CodeStuck {
-				reply <- u.problem
-			} else {
-				reply <- nil
-			}
-		}
-		o.waiting = nil
+		answered, o.waiting = o.waiting, nil
 	}
 	o.step(event{kind: u.kind, generation: o.machine.generation, problem: u.problem})
+	// After the step: who is told that the engine has ended finds it so in Status.
+	for _, reply := range answered {
+		if u.problem != nil && u.problem.Code == CodeStuck {
+			reply <- u.problem
+		} else {
+			reply <- nil
+		}
+	}
 }
 
 // step lets the machine decide, acts, and tells the world.

@@ -188,8 +188,9 @@ func (e *exchange) reboard(ctx context.Context, suspects, rest []*flight) ([]*fl
 		marked(suspects)
 	}
 	left := slices.Concat(suspects, rest)
-	next, err := s.next(ctx, e.instance.Generation)
+	_, err := s.next(ctx, e.instance.Generation)
 	if err == nil {
+		var next Instance
 		var done func()
 		if next, done, err = s.borrow(e.instance); err == nil {
 			e.done()

@@ -104,8 +104,26 @@ func (c *crowd) ask(t *testing.T, text string) error {
 	return nil
 }
 
-// tasks counts in the logs of both places what the engines have begun to compute.
+// tasks counts in the logs of both places what the engines have begun to
+// compute. A log gathers for a moment before it is written, so it is looked at
+// until nothing has come for many times as long.
 func (h *home) tasks(t *testing.T) int {
+	t.Helper()
+	n, same := -1, 0
+	within(t, patience, "engines at rest", func() error {
+		now := h.logged(t)
+		if same++; now != n {
+			n, same = now, 0
+		}
+		if same < 20 { // looks, 25 ms apart
+			return fmt.Errorf("%d texts so far", n)
+		}
+		return nil
+	})
+	return n
+}
+
+func (h *home) logged(t *testing.T) int {
 	t.Helper()
 	n := 0
 	for _, dir := range []string{"logs", "logs/second"} {

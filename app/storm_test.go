@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +50,7 @@ func TestRetryStorm(t *testing.T) {
 	if before, err = h.client.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tasks := engineTasks(t, h)
+	tasks := h.tasks(t)
 
 	deadline := 2 * one
 	gaveUp, served := s.run(t, deadline)
@@ -77,7 +75,7 @@ func TestRetryStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := engineTasks(t, h) - tasks; n != stormInputs {
+	if n := h.tasks(t) - tasks; n != stormInputs {
 		t.Errorf("the engine's log has %d tasks, want %d", n, stormInputs)
 	}
 	if n := after.Cache.Misses - before.Cache.Misses; n != stormInputs {
@@ -92,16 +90,6 @@ func TestRetryStorm(t *testing.T) {
 // stormText is a text of stormLength bytes that begins with its name.
 func stormText(name string) string {
 	return (name + strings.Repeat(", and words and words", stormLength/20))[:stormLength]
-}
-
-// engineTasks counts in llama-server's own log what it has begun to compute.
-func engineTasks(t *testing.T, h *home) int {
-	t.Helper()
-	log, err := os.ReadFile(filepath.Join(h.dir, "logs", "llama-server.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Count(log, []byte("processing task"))
 }
 
 // storm is many clients that want the same.

@@ -34,7 +34,7 @@ import (
 // the order of the fields, and knows only what wire handed to it.
 type parts struct {
 	machine  models.Machine // zero when the system does not tell
-	library  library
+	models   library
 	logger   *slog.Logger
 	index    *sqlite.DB
 	recorder *journal.Recorder
@@ -87,7 +87,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if p.machine, err = models.ThisMachine(); err != nil {
 		p.logger.Warn("starts are not checked for memory", "error", err)
 	}
-	p.library = newLibrary(s, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
+	p.models = newLibrary(s, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
 	model := findModel(s.Engine.Model, paths, executable)
 	profile, err := chooseProfile(s.Engine, model)
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Candidates: p.candidates(), Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
-		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.library,
+		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.models,
 		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err

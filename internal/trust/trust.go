@@ -66,7 +66,6 @@ type Reason string
 const (
 	ReasonPoison  Reason = "poison"  // after it, the engine's vectors were wrong until it was restarted
 	ReasonInvalid Reason = "invalid" // its own vector was invalid again and again, others were not
-	ReasonCrash   Reason = "crash"   // the engine ended on it, again and again
 	ReasonHang    Reason = "hang"    // the engine did not answer, again and again
 )
 

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 
 	"github.com/ondol-app/ondol/assets"
+	"github.com/ondol-app/ondol/internal/control"
 )
 
 // Exit codes.
@@ -126,6 +128,22 @@ func firstOf(lines []string, fallback string) string {
 
 // writeJSON writes a value for a program: indented, one line break at the end,
 // text as it is rather than escaped for HTML.
+// ask has the running app answer, and writes the answer where JSON is wanted.
+// done says that nothing is left to do: it was written, or err tells why not.
+func ask[T any](ctx context.Context, c *commands, call func(*control.Client, context.Context) (T, error)) (answer T, done bool, err error) {
+	client, err := c.client()
+	if err != nil {
+		return answer, true, err
+	}
+	if answer, err = call(client, ctx); err != nil {
+		return answer, true, err
+	}
+	if c.asJSON {
+		return answer, true, writeJSON(c.term.out, answer)
+	}
+	return answer, false, nil
+}
+
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

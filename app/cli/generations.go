@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/indexer"
 )
@@ -31,16 +32,11 @@ func (c *commands) generations() *cobra.Command {
 }
 
 func (c *commands) listGenerations(ctx context.Context, dimension int) error {
-	client, err := c.client()
-	if err != nil {
+	reply, done, err := ask(ctx, c, func(client *control.Client, ctx context.Context) (control.Generations, error) {
+		return client.Generations(ctx, dimension)
+	})
+	if done {
 		return err
-	}
-	reply, err := client.Generations(ctx, dimension)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, reply)
 	}
 	if len(reply.Generations) == 0 {
 		c.term.say("generation.none")

@@ -32,16 +32,9 @@ func (c *commands) models() *cobra.Command {
 }
 
 func (c *commands) listModels(ctx context.Context) error {
-	client, err := c.client()
-	if err != nil {
+	list, done, err := ask(ctx, c, (*control.Client).Models)
+	if done {
 		return err
-	}
-	list, err := client.Models(ctx)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, list)
 	}
 	if len(list.Models) == 0 {
 		c.term.say("model.none")
@@ -88,16 +81,11 @@ func (c *commands) inspectModel(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
-	if err != nil {
+	m, done, err := ask(ctx, c, func(client *control.Client, ctx context.Context) (control.Model, error) {
+		return client.InspectModel(ctx, path)
+	})
+	if done {
 		return err
-	}
-	m, err := client.InspectModel(ctx, path)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, m)
 	}
 	c.showModel(m)
 	return nil

@@ -18,20 +18,16 @@ func (c *commands) catalogue() *cobra.Command {
 }
 
 func (c *commands) showCatalogue(ctx context.Context) error {
-	client, err := c.client()
-	if err != nil {
+	list, done, err := ask(ctx, c, func(client *control.Client, ctx context.Context) (control.Catalogue, error) {
+		models, err := client.Catalogue(ctx)
+		return control.Catalogue{Models: models}, err
+	})
+	if done {
 		return err
-	}
-	models, err := client.Catalogue(ctx)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, control.Catalogue{Models: models})
 	}
 	rows := [][]cell{c.head("model", "size", "dimension", "context", "licence", "use")}
 	rows[0][3].right = true
-	for _, m := range models {
+	for _, m := range list.Models {
 		rows = append(rows, []cell{
 			{text: m.Name, style: bold}, {text: size(m.Size), right: true}, {text: dimText(m), right: true},
 			number(int64(m.Context)), {text: m.Licence}, {text: c.term.words.Say("model.use." + m.Name)},
@@ -80,23 +76,19 @@ func (c *commands) pulls() *cobra.Command {
 }
 
 func (c *commands) listPulls(ctx context.Context) error {
-	client, err := c.client()
-	if err != nil {
+	list, done, err := ask(ctx, c, func(client *control.Client, ctx context.Context) (control.Pulls, error) {
+		pulls, err := client.Pulls(ctx)
+		return control.Pulls{Pulls: pulls}, err
+	})
+	if done {
 		return err
 	}
-	pulls, err := client.Pulls(ctx)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, control.Pulls{Pulls: pulls})
-	}
-	if len(pulls) == 0 {
+	if len(list.Pulls) == 0 {
 		c.term.say("pull.none")
 		return nil
 	}
 	rows := [][]cell{c.head("number", "state", "model", "detail")}
-	for _, p := range pulls {
+	for _, p := range list.Pulls {
 		style, detail := yellow, c.progressText(p)
 		switch p.State {
 		case pull.Done:
@@ -119,16 +111,9 @@ func (c *commands) withPull(cmd *cobra.Command, text, done string, do func(*cont
 	if err != nil || id < 1 {
 		return c.wants(cmd, "usage.want.pull")
 	}
-	client, err := c.client()
-	if err != nil {
+	p, over, err := ask(cmd.Context(), c, func(client *control.Client, ctx context.Context) (pull.Pull, error) { return do(client, ctx, id) })
+	if over {
 		return err
-	}
-	p, err := do(client, cmd.Context(), id)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, p)
 	}
 	c.term.say(done, "model", clean(p.Model))
 	return nil

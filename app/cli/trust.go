@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,16 +81,9 @@ func (c *commands) checkRow(engine llamaserver.Status) []cell {
 
 func (c *commands) engineQuarantine() *cobra.Command {
 	list := c.command("list", "cli.engine.quarantine.list", func(cmd *cobra.Command, _ []string) error {
-		client, err := c.client()
-		if err != nil {
+		held, done, err := ask(cmd.Context(), c, (*control.Client).Quarantine)
+		if done {
 			return err
-		}
-		held, err := client.Quarantine(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if c.asJSON {
-			return writeJSON(c.term.out, held)
 		}
 		if len(held.Quarantined) == 0 {
 			c.term.say("engine.quarantine.empty")
@@ -106,16 +100,11 @@ func (c *commands) engineQuarantine() *cobra.Command {
 	list.Args = c.arguments(0, 0, "usage.want.none")
 
 	clear := c.command("clear [SHA256]", "cli.engine.quarantine.clear", func(cmd *cobra.Command, args []string) error {
-		client, err := c.client()
-		if err != nil {
+		lifted, done, err := ask(cmd.Context(), c, func(client *control.Client, ctx context.Context) (control.Lifted, error) {
+			return client.LiftQuarantine(ctx, strings.Join(args, ""))
+		})
+		if done {
 			return err
-		}
-		lifted, err := client.LiftQuarantine(cmd.Context(), strings.Join(args, ""))
-		if err != nil {
-			return err
-		}
-		if c.asJSON {
-			return writeJSON(c.term.out, lifted)
 		}
 		c.term.say("engine.quarantine.lifted", "count", lifted.Lifted)
 		return nil

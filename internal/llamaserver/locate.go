@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -175,6 +176,12 @@ func (b executable) arguments(flags []string, model, name, socket, keyFile strin
 	args = append(args, "-m", model, "--host", socket, "--api-key-file", keyFile)
 	if b.knows["--alias"] && !strings.Contains(name, ",") { // a comma would make two of it
 		args = append(args, "--alias", name)
+	}
+	if b.knows["--poll"] && !slices.Contains(flags, "--poll") {
+		// By itself its threads turn on their cores between two requests: heat,
+		// and in everybody's way. On two cores a short input takes a third less
+		// time without that, a long one no more.
+		args = append(args, "--poll", "0")
 	}
 	for _, candidates := range [][]string{
 		{"--no-ui", "--no-webui"}, // nobody but us can reach it

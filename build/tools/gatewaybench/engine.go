@@ -20,13 +20,13 @@ type engine struct {
 }
 
 // startEngine runs llama-server over TCP or a unix socket, without a key.
-func startEngine(ctx context.Context, o options, dir, model, profile string, unix bool) (*engine, error) {
+func startEngine(ctx context.Context, o options, dir, model, profile string, unix bool, more ...string) (*engine, error) {
 	named, err := llamaserver.ProfileByName(profile)
 	if err != nil {
 		return nil, err
 	}
 	e := &engine{url: "http://llama-server", client: newHTTPClient(2)}
-	args := slices.Concat([]string{"-m", model}, named.Flags, o.threadFlags())
+	args := slices.Concat([]string{"-m", model}, named.Flags, o.threadFlags(), more)
 	if unix {
 		e.socket = filepath.Join(dir, "direct.sock")
 		args = append(args, "--host", e.socket)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ondol-app/ondol/build/tools/qwen3"
@@ -24,6 +25,10 @@ type subject struct {
 	dim     int
 	bound   float64 // of the ratio of medians
 }
+
+// sideCount is how many ways there are: to a llama-server with the flags of the
+// app's, through the gateway, and to the first one through the relay.
+const sideCount = 3
 
 // side is one of the two ways to the same answer.
 type side struct {
@@ -53,12 +58,17 @@ func (s subject) measure(ctx context.Context, o options, dir string, r *report) 
 		return err
 	}
 	defer a.stop()
-	e, err := startEngine(ctx, o, dir, s.model, s.profile, o.unix)
+	e, err := startEngine(ctx, o, dir, s.model, s.profile, o.unix, "--poll", "0") // as the app's
 	if err != nil {
 		return err
 	}
 	defer e.stop()
-	sides := [2]side{{e.url, e.client}, {"http://" + a.address, newHTTPClient(2)}}
+	relay, err := startRelay(ctx, dir, strings.TrimPrefix(e.url, "http://"))
+	if err != nil {
+		return err
+	}
+	defer relay.stop()
+	sides := [sideCount]side{{e.url, e.client}, {"http://" + a.address, newHTTPClient(2)}, {relay.url, newHTTPClient(2)}}
 	if err := s.agree(ctx, sides); err != nil {
 		return err
 	}
@@ -87,7 +97,7 @@ func (s subject) measure(ctx context.Context, o options, dir string, r *report) 
 	return s.cost(ctx, o, dir, r)
 }
 
-func (s subject) print(together int, encoding string, t [2]samples, r *report) {
+func (s subject) print(together int, encoding string, t [sideCount]samples, r *report) {
 	f := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	var added samples
 	for i := range t[0] {
@@ -96,13 +106,15 @@ func (s subject) print(together int, encoding string, t [2]samples, r *report) {
 	ratio := float64(t[1].at(0.5)) / float64(t[0].at(0.5))
 	fmt.Printf("  %-9d %-7s %6d %12.3f / %7.3f %12.3f / %7.3f %18s %7.3f %s (≤ %.2f)\n", together, encoding, len(added),
 		f(t[0].at(0.5)), f(t[0].at(0.95)), f(t[1].at(0.5)), f(t[1].at(0.95)), us(added.at(0.5)), ratio, r.verdict(ratio <= s.bound), s.bound)
+	fmt.Printf("  %17s through the relay instead of the gateway %.3f / %.3f, ratio %.3f\n",
+		"", f(t[2].at(0.5)), f(t[2].at(0.95)), float64(t[2].at(0.5))/float64(t[0].at(0.5)))
 }
 
 // turns sends o.requests to each side, or as many as o.line leaves time for. A round is one request a client to one
 // side and then the same to the other; which is first is drawn by lot. The
 // next half-round begins when the last has been answered, so the sides never
 // work at the same moment, and what else runs on the machine meets both.
-func turns(ctx context.Context, sides [2]side, together int, encoding string, o options) (t [2]samples, err error) {
+func turns(ctx context.Context, sides [sideCount]side, together int, encoding string, o options) (t [sideCount]samples, err error) {
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	rounds := o.requests / together
 	end := time.Now().Add(o.line)
@@ -121,9 +133,8 @@ func turns(ctx context.Context, sides [2]side, together int, encoding string, o 
 		for i := range bodies {
 			bodies[i] = requestBody(random, encoding)
 		}
-		var pair [2][]time.Duration
-		start := random.IntN(2)
-		for _, which := range []int{start, 1 - start} {
+		var pair [sideCount][]time.Duration
+		for _, which := range random.Perm(sideCount) {
 			pair[which] = make([]time.Duration, together)
 			for i, body := range bodies {
 				go func() {
@@ -140,7 +151,9 @@ func turns(ctx context.Context, sides [2]side, together int, encoding string, o 
 			}
 		}
 		if round >= warmUp {
-			t[0], t[1] = append(t[0], pair[0]...), append(t[1], pair[1]...)
+			for i := range t {
+				t[i] = append(t[i], pair[i]...)
+			}
 		}
 	}
 	return t, nil
@@ -182,11 +195,11 @@ func (s side) ask(ctx context.Context, body []byte) (took time.Duration, reply [
 
 // agree checks that both sides give the same vectors, in both encodings: what
 // is compared must be the same work.
-func (s subject) agree(ctx context.Context, sides [2]side) error {
+func (s subject) agree(ctx context.Context, sides [sideCount]side) error {
 	random := rand.New(rand.NewPCG(1, 0))
 	for _, encoding := range []string{"float", "base64"} {
 		body := requestBody(random, encoding)
-		var vectors [2][]float32
+		var vectors [sideCount][]float32
 		for i, side := range sides {
 			_, reply, err := side.ask(ctx, body)
 			if err != nil {

@@ -34,7 +34,7 @@ type options struct {
 	unix                 bool
 	profile              string
 	strict               bool
-	bare                 string
+	bare, relay          string
 }
 
 func main() {
@@ -55,6 +55,7 @@ func main() {
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of the gateway's own work to this file")
 	flag.BoolVar(&o.strict, "strict", false, "exit with 1 when a bound does not hold")
 	flag.StringVar(&o.bare, "bare", "", "internal: be the bare server of the load part, at this address")
+	flag.StringVar(&o.relay, "relay", "", "internal: be the relay of the latency part, listen=engine")
 	flag.Parse()
 	if !o.load && !o.latency {
 		o.load, o.latency = true, true
@@ -64,6 +65,8 @@ func main() {
 	failed, err := 0, error(nil)
 	if o.bare != "" {
 		err = serveBare(ctx, o.bare)
+	} else if o.relay != "" {
+		err = serveRelay(ctx, o.relay)
 	} else {
 		failed, err = run(ctx, o)
 	}

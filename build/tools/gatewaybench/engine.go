@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
@@ -23,6 +25,9 @@ type engine struct {
 func startEngine(ctx context.Context, o options, dir, model, profile string, unix bool, more ...string) (*engine, error) {
 	named, err := llamaserver.ProfileByName(profile)
 	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	e := &engine{url: "http://llama-server", client: newHTTPClient(2)}
@@ -66,4 +71,12 @@ func (o options) threadFlags() []string {
 		return nil
 	}
 	return []string{"-t", strconv.Itoa(o.threads)}
+}
+
+// address is where the engine listens: a path or host:port.
+func (e *engine) address() string {
+	if e.socket != "" {
+		return e.socket
+	}
+	return strings.TrimPrefix(e.url, "http://")
 }

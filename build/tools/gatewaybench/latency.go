@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/ondol-app/ondol/build/tools/qwen3"
@@ -27,7 +26,7 @@ type subject struct {
 }
 
 // sideCount is how many ways there are: to a llama-server with the flags of the
-// app's, through the gateway, and to the first one through the relay.
+// app's, through the gateway, and through the relay to one more.
 const sideCount = 3
 
 // side is one of the two ways to the same answer.
@@ -63,7 +62,14 @@ func (s subject) measure(ctx context.Context, o options, dir string, r *report) 
 		return err
 	}
 	defer e.stop()
-	relay, err := startRelay(ctx, dir, strings.TrimPrefix(e.url, "http://"))
+	// An engine of its own, as the two others have: one that works twice as
+	// often has more of itself in the processor's caches.
+	behind, err := startEngine(ctx, o, filepath.Join(dir, "b"), s.model, s.profile, o.unix, "--poll", "0")
+	if err != nil {
+		return err
+	}
+	defer behind.stop()
+	relay, err := startRelay(ctx, dir, behind.address())
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (p *parts) keeper(s *settings.Loaded, paths locations.Paths, executable str
 			Passages: p.index.SamplePassages, Turn: p.trialTurn, RSS: process.RSS, Slower: float64(s.Engine.CandidateSlower) / 100,
 		},
 		Save:  func(setup engines.Setup) error { return saveSetup(paths.Settings, setup) },
-		Fits:  func(setup engines.Setup) error { return p.holdsBoth(s, paths, executable, setup) },
+		Fits:  func(setup engines.Setup, beside bool) error { return p.fits(s, paths, executable, setup, beside) },
 		Index: indexForEngines{p}, File: paths.Candidates(), Probation: s.Engine.Probation, Keep: s.Index.KeepGenerations,
 		Notify: p.recorder.Notify, Logger: logger,
 	})
@@ -97,21 +97,26 @@ func (p *parts) candidates() control.Candidates {
 	return p.engines
 }
 
-// holdsBoth refuses a candidate that memory does not hold beside the live
-// engine. What is not known is no reason.
-func (p *parts) holdsBoth(s *settings.Loaded, paths locations.Paths, executable string, setup engines.Setup) error {
-	live := p.engine.Snapshot()
-	if p.machine.Total == 0 || live.Memory == nil || !s.Engine.MemoryCheck {
-		return nil
-	}
+// fits refuses a candidate whose model does not embed, or that memory does not
+// hold beside the live engine. What is not known is no reason.
+func (p *parts) fits(s *settings.Loaded, paths locations.Paths, executable string, setup engines.Setup, beside bool) error {
 	path := findModel(setup.Model, paths, executable)
-	profile, err := chooseProfile(settings.Engine{Profile: setup.Profile, Flags: setup.Flags}, path)
-	if err != nil {
-		return err
-	}
 	model, err := models.Inspect(path)
 	if err != nil {
 		return nil // its start says why
+	}
+	live := p.engine.Snapshot()
+	if model.Role != "" && !sameFile(path, live.Model.Path) { // what we do not know is the engine's to refuse
+		if err := serves(model); err != nil {
+			return err
+		}
+	}
+	if !beside || p.machine.Total == 0 || live.Memory == nil || live.PID == 0 || !s.Engine.MemoryCheck {
+		return nil
+	}
+	profile, err := chooseProfile(settings.Engine{Profile: setup.Profile, Flags: setup.Flags}, path)
+	if err != nil {
+		return err
 	}
 	v := model.Weigh(p.machine, models.Profile{Flags: profile.Flags}, nil, buildNumber(live.Version))
 	need, gpu := v.Need.Total+live.Memory.Need, v.Need.GPU+live.Memory.GPU

@@ -23,7 +23,7 @@ type indexForEngines struct{ p *parts }
 // fillLook is the time between two looks at how far a generation has come.
 const fillLook = 250 * time.Millisecond
 
-func (i indexForEngines) Fill(ctx context.Context, setup engines.Setup, candidate *llamaserver.Server, progress func(done, total int)) error {
+func (i indexForEngines) Fill(ctx context.Context, setup engines.Setup, candidate *llamaserver.Server, progress func(engines.Progress)) error {
 	ix := i.p.indexer
 	ix.Build(candidateForIndexer{parts: i.p, setup: setup, server: candidate})
 	ticker := time.NewTicker(fillLook)
@@ -47,7 +47,7 @@ func (i indexForEngines) Fill(ctx context.Context, setup engines.Setup, candidat
 }
 
 // whole says whether the candidate's generation can serve.
-func (i indexForEngines) whole(ctx context.Context, candidate *llamaserver.Server, progress func(done, total int)) (bool, error) {
+func (i indexForEngines) whole(ctx context.Context, candidate *llamaserver.Server, progress func(engines.Progress)) (bool, error) {
 	generations, err := i.p.indexer.Generations(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look at the generations of vectors: %w", err)
@@ -55,11 +55,23 @@ func (i indexForEngines) whole(ctx context.Context, candidate *llamaserver.Serve
 	fingerprint := candidate.Snapshot().Fingerprint
 	for _, g := range generations {
 		if g.Fingerprint == fingerprint {
-			progress(int(g.Embedded), int(g.Texts))
-			return g.State != document.Building, nil
+			progress(engines.Progress{Step: engines.StepFill, Done: int(g.Embedded), Total: int(g.Texts), Waits: waits(i.p.gate.Stats())})
+			return g.Serves(), nil
 		}
 	}
-	return false, nil // it has not begun
+	progress(engines.Progress{Step: engines.StepFill, Waits: waits(i.p.gate.Stats())}) // it has not begun
+	return false, nil
+}
+
+// waits is why work in the background lane does not go on.
+func waits(now admission.Stats) engines.Wait {
+	switch {
+	case now.Limits.Background == 0:
+		return engines.WaitsNoPermit
+	case now.BackgroundWaiting > 0 && now.BackgroundExecuting == 0 && now.Waiting > 0:
+		return engines.WaitsClients
+	}
+	return engines.NoWait
 }
 
 func (i indexForEngines) Switched(ctx context.Context) {

@@ -29,6 +29,7 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
@@ -79,7 +80,7 @@ func newParts() *parts {
 		log: []string{"one", "two", "three"},
 		beside: engines.State{Phase: engines.Checked, Since: day, Live: engines.Setup{Model: "/m/a.gguf"}, Candidate: &engines.Candidate{
 			Order: engines.Order{Flags: []string{"-ub", "512"}}, Setup: engines.Setup{Model: "/m/a.gguf", Flags: []string{"-ub", "512"}},
-			Model: "a", At: day, Outcome: engines.Refused, Verdict: &engines.Verdict{At: day, Findings: []engines.Finding{slowFinding}}}},
+			Model: "a", At: day, Outcome: engines.Refused, Verdict: &engines.Verdict{At: day, Findings: []engines.Finding{slowFinding}, Rows: []trial.Row{}, Reasons: []trial.Reason{}}}},
 		made: []indexer.Generation{
 			{Place: indexer.InService, Generation: document.Generation{
 				Maker: document.Maker{Fingerprint: "f1", Dim: 128, Model: "starter", Build: "0.7.0", Recipe: "{}"}, State: document.Active,

@@ -70,6 +70,7 @@ const (
 type desk struct {
 	phase   Phase
 	inPlace bool  // the two never run at once
+	fill    bool  // Replacing: the index is filled before it takes over
 	back    bool  // rollback: no trial, it served before
 	other   bool  // there is one beside the live engine
 	holding bool  // hold was done, held has not followed
@@ -109,14 +110,15 @@ func (d *desk) step(n news) ([]act, refusal) {
 		}
 		d.phase = Checked
 	case filled, unfilled:
-		if d.phase != Filling {
+		switch {
+		case d.phase != Filling:
 			return nil, ""
+		case n.what == filled:
+			return d.takeOver(), ""
+		case d.inPlace:
+			return d.retire(Checked), ""
 		}
-		if n.what == unfilled {
-			d.phase = Checked
-			return nil, ""
-		}
-		return d.takeOver(), ""
+		d.phase = Checked
 	case liveBroke, unsaved:
 		return d.giveWay(), ""
 	case overdue:
@@ -160,7 +162,7 @@ func (d *desk) promote(n news) ([]act, refusal) {
 	case d.phase != Checked:
 		return nil, refusedBusy
 	case d.inPlace:
-		d.phase = Replacing
+		d.phase, d.fill = Replacing, n.fill
 		return d.launch(), ""
 	case n.fill:
 		d.phase = Filling
@@ -220,6 +222,9 @@ func (d *desk) isReady() []act {
 	case d.phase == Starting && !d.back:
 		d.phase = Checking
 		return []act{doExamine}
+	case d.phase == Replacing && d.fill:
+		d.phase, d.fill = Filling, false
+		return []act{doFill}
 	case d.phase == Starting, d.phase == Replacing:
 		return d.takeOver()
 	}

@@ -1,15 +1,16 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -30,20 +31,21 @@ type Bench struct {
 	Slower float64
 }
 
+func (b Bench) limit() float64 { return cmp.Or(b.Slower, DefaultSlower) }
+
 // DefaultSlower is what a measurement on a machine at work may be off by.
 const DefaultSlower = 1.1
 
-// size is how much a trial does.
+// size is how many texts are compared; the requests that are timed are those
+// of package trial.
 type size struct {
 	passages int // of the index
 	searches int // made from them, beside the fixed ones
-	short    int // timed requests, of each engine
-	medium   int // likewise
 }
 
 var sizes = map[bool]size{
-	false: {passages: 96, searches: 16, short: 40, medium: 15},
-	true:  {passages: 24, searches: 4, short: 15, medium: 5}, // quick
+	false: {passages: 96, searches: 16},
+	true:  {passages: 24, searches: 4}, // quick
 }
 
 // callTexts is how many texts one call embeds: few, so that a turn is short.
@@ -57,22 +59,25 @@ type exam struct {
 	inPlace bool
 
 	passages, searches []string // the same for both engines
-	timed              int      // timed requests so far: no two texts are alike
 	live, candidate    *measured
+	agreed             *float64 // lowest cosine of one text's vectors in the trial, live and candidate; nil = none was compared
 }
 
 // measured is what was found out about one engine.
 type measured struct {
+	name     string // of its path in the trial: live, candidate
+	server   *llamaserver.Server
 	instance llamaserver.Instance
 	status   llamaserver.Status
 	header   int // dimension that the model file tells; 0 = it does not
 	rss      *int64
 
 	passages, searches [][]float32 // in the order of the texts; nil when it failed
-	valid, asked       int         // vectors
-	short, medium      []time.Duration
-	tokens             int           // of the timed requests
-	busy               time.Duration // of the timed requests
+	valid, asked       int         // vectors, those of the trial too
+	trial              figures
+	reasons            []trial.Reason // why the trial did not pass, of every round
+	bad                string         // code of the trial's first answer that was none, or not valid
+	untried            string         // detail: why there was no trial, though nothing is wrong; empty = there was
 
 	err error // why it is not all there: a *vector.InvalidError, or another
 }
@@ -104,8 +109,8 @@ func opening(passage string) string {
 }
 
 // measure embeds the texts.
-func (x *exam) measure(ctx context.Context, server *llamaserver.Server, tell func(Progress)) *measured {
-	m := &measured{}
+func (x *exam) measure(ctx context.Context, name string, server *llamaserver.Server, tell func(Progress)) *measured {
+	m := &measured{name: name, server: server}
 	if m.instance, m.err = server.Current(); m.err != nil {
 		return m
 	}
@@ -116,12 +121,12 @@ func (x *exam) measure(ctx context.Context, server *llamaserver.Server, tell fun
 	if h, err := gguf.Read(m.status.Model.Path); err == nil {
 		m.header = h.Of("embedding_length", 0)
 	}
-	step := Progress{Step: "embed", Total: len(x.passages) + len(x.searches)}
+	step := Progress{Step: StepEmbed, Total: len(x.passages) + len(x.searches)}
 	tell(step)
 	embed := func(texts []string) (vectors [][]float32) {
 		for len(texts) > 0 && m.err == nil {
 			n := min(callTexts, len(texts))
-			got, _, err := x.call(ctx, m, texts[:n])
+			got, err := x.call(ctx, m, texts[:n])
 			if m.err = err; err == nil {
 				vectors, texts = append(vectors, got...), texts[n:]
 				step.Done += n
@@ -140,17 +145,15 @@ func (x *exam) measure(ctx context.Context, server *llamaserver.Server, tell fun
 	return m
 }
 
-// call is one call of the engine, with its time.
-func (x *exam) call(ctx context.Context, m *measured, texts []string) ([][]float32, time.Duration, error) {
+// call is one call of the engine.
+func (x *exam) call(ctx context.Context, m *measured, texts []string) ([][]float32, error) {
 	done, err := x.bench.Turn(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer done()
 	want := vector.Expect{Count: len(texts), Dim: m.instance.Dim, Normalized: m.instance.Normalized}
-	began := time.Now()
 	reply, err := m.instance.Client.Embed(ctx, texts, want)
-	took := time.Since(began)
 	m.asked += len(texts)
 	if err == nil {
 		err = vector.Check(reply.Vectors, want)
@@ -159,41 +162,8 @@ func (x *exam) call(ctx context.Context, m *measured, texts []string) ([][]float
 		m.valid += max(len(texts)-len(invalid.Problems), 0)
 	}
 	if err != nil {
-		return nil, took, err
+		return nil, err
 	}
 	m.valid += len(texts)
-	m.tokens += reply.PromptTokens
-	return reply.Vectors, took, nil
-}
-
-// time measures how long the engines take, in turns, so that whatever else the
-// machine does is the same for both.
-func (x *exam) time(ctx context.Context, engines ...*measured) {
-	n := sizes[x.quick]
-	for _, m := range engines {
-		m.tokens = 0
-	}
-	for i := range n.short + n.medium {
-		x.timed++
-		text := fmt.Sprintf("%d. %s", x.timed, shortText)
-		if i >= n.short {
-			text = strings.Repeat(text+" ", mediumRepeats)
-		}
-		for j := range engines {
-			m := engines[(i+j)%len(engines)] // neither is always the first
-			if m.err != nil {
-				continue
-			}
-			_, took, err := x.call(ctx, m, []string{text})
-			if m.err = err; err != nil {
-				continue
-			}
-			m.busy += took
-			if i < n.short {
-				m.short = append(m.short, took)
-			} else {
-				m.medium = append(m.medium, took)
-			}
-		}
-	}
+	return reply.Vectors, nil
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/ondol-app/ondol/internal/llamaserver"
 )
 
+// Names of the trial's paths.
+const (
+	pathLive      = "live"
+	pathCandidate = "candidate"
+)
+
 // hold stops the live engine, so that another can run in its place. For a
 // trial it is measured first: afterwards there is nothing to compare with.
 func (o *owner) hold() {
@@ -16,8 +22,9 @@ func (o *owner) hold() {
 	x := o.newExam()
 	o.do(job, func(ctx context.Context) message {
 		if !back {
-			x.live = x.measure(ctx, live.server, o.teller(job))
-			x.time(ctx, x.live)
+			tell := o.teller(job)
+			x.live = x.measure(ctx, pathLive, live.server, tell)
+			x.workload(ctx, tell, x.live)
 		}
 		if ctx.Err() != nil {
 			return message{news: news{what: held}}
@@ -48,13 +55,19 @@ func (o *owner) examine() {
 		began := time.Now()
 		tell := o.teller(job)
 		if x.live == nil {
-			x.live = x.measure(ctx, live.server, tell)
+			x.live = x.measure(ctx, pathLive, live.server, tell)
 		}
-		x.candidate = x.measure(ctx, other.server, tell)
-		if x.inPlace {
-			x.time(ctx, x.candidate)
-		} else {
-			x.time(ctx, x.live, x.candidate)
+		x.candidate = x.measure(ctx, pathCandidate, other.server, tell)
+		switch {
+		case x.inPlace:
+			x.workload(ctx, tell, x.candidate)
+		case x.candidate.err != nil:
+			// It is refused; the live engine need not work for that.
+		case x.sameModel():
+			x.race(ctx, tell)
+		default: // one text is not as long for both
+			x.workload(ctx, tell, x.live)
+			x.workload(ctx, tell, x.candidate)
 		}
 		if x.candidate.err != nil && other.breaks(ctx) {
 			return message{} // the owner sees it too, and why
@@ -83,7 +96,7 @@ func (o *owner) fill() {
 	k, job := o.keeper, o.begins()
 	other, tell := k.other, o.teller(job)
 	o.do(job, func(ctx context.Context) message {
-		err := k.config.Index.Fill(ctx, other.setup, other.server, func(done, total int) { tell(Progress{Step: "fill", Done: done, Total: total}) })
+		err := k.config.Index.Fill(ctx, other.setup, other.server, tell)
 		if err != nil {
 			p := &llamaserver.Problem{Code: "index", Message: err.Error(), Remedy: llamaserver.RemedyLog, At: time.Now().UTC()}
 			return message{news: news{what: unfilled}, does: func(o *owner) { o.change(func(c *Candidate) { c.Problem, c.Progress = p, nil }) }}

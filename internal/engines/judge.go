@@ -5,10 +5,10 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
@@ -29,17 +29,27 @@ const (
 func (x *exam) judge() *Verdict {
 	live, cand := x.live, x.candidate
 	v := &Verdict{
-		Quick: x.quick, InPlace: x.inPlace, Texts: len(x.passages), Searches: len(x.searches), Requests: len(cand.short) + len(cand.medium),
-		Live: live.subject(), Candidate: cand.subject(),
-		SameModel: live.status.Model.SHA256 != "" && live.status.Model.SHA256 == cand.status.Model.SHA256,
+		Quick: x.quick, InPlace: x.inPlace, Texts: len(x.passages), Searches: len(x.searches),
+		Live: live.subject(), Candidate: cand.subject(), SameModel: x.sameModel(),
+		Rows: append(append([]trial.Row{}, live.trial.rows...), cand.trial.rows...), Reasons: append([]trial.Reason{}, cand.reasons...),
+	}
+	for _, row := range cand.trial.rows {
+		v.Requests += row.Requests
 	}
 	v.Findings = append(v.Findings,
 		Finding{Check: CheckStart, Value: v.Candidate.LoadMS, Bound: NoBound, Pass: true},
 		dimension(live, cand, v.SameModel), validity(cand), canaries(cand))
-	v.Findings = append(v.Findings, compare(live, cand, v.SameModel)...)
-	v.Findings = append(v.Findings, speed(live, cand, cmp.Or(x.bench.Slower, DefaultSlower)))
+	v.Findings = append(v.Findings, endurance(cand))
+	v.Findings = append(v.Findings, compare(live, cand, v.SameModel, x.agreed)...)
+	v.Findings = append(v.Findings, speed(live, cand, v.SameModel, x.bench.limit()))
 	v.Pass = len(v.Against()) == 0
 	return v
+}
+
+// sameModel is by the file's hash: vectors must then be alike, text by text.
+func (x *exam) sameModel() bool {
+	hash := x.live.status.Model.SHA256
+	return hash != "" && hash == x.candidate.status.Model.SHA256
 }
 
 func number(x float64) *float64 { return &x }
@@ -51,13 +61,8 @@ func (m *measured) subject() Subject {
 	if s.LoadMS > 0 {
 		subject.LoadMS = number(float64(s.LoadMS))
 	}
-	if all := slices.Concat(m.short, m.medium); len(all) > 0 {
-		subject.P50MS, subject.P95MS = ms(quantile(m.short, 0.5)), ms(quantile(all, 0.95))
-		subject.MediumP50MS = ms(quantile(m.medium, 0.5))
-		if m.busy > 0 && m.tokens > 0 {
-			subject.TokensPerS = number(float64(m.tokens) / m.busy.Seconds())
-		}
-	}
+	subject.P50MS, subject.MediumP50MS = quantile(m.trial.times(trial.Short), 0.5), quantile(m.trial.times(trial.Medium), 0.5)
+	subject.P95MS, subject.TokensPerS = quantile(m.trial.times(""), 0.95), m.trial.tokensPerSecond()
 	return subject
 }
 
@@ -78,7 +83,7 @@ func dimension(live, cand *measured, same bool) Finding {
 }
 
 func validity(cand *measured) Finding {
-	f := Finding{Check: CheckValid, Bound: AtLeast, Limit: number(1), Fatal: true, Detail: detail(cand.err)}
+	f := Finding{Check: CheckValid, Bound: AtLeast, Limit: number(1), Fatal: true, Detail: cmp.Or(detail(cand.err), cand.bad)}
 	if cand.asked > 0 {
 		f.Value = number(float64(cand.valid) / float64(cand.asked))
 	}
@@ -86,10 +91,33 @@ func validity(cand *measured) Finding {
 	return f
 }
 
+// endurance is the share of the trial's requests that were answered in time,
+// as they should be. There may be none that the engine could be given.
+func endurance(cand *measured) Finding {
+	if cand.untried != "" {
+		return Finding{Check: CheckTrial, Bound: NoBound, Pass: true, Detail: cand.untried}
+	}
+	f := Finding{Check: CheckTrial, Bound: AtLeast, Limit: number(1)}
+	asked := 0
+	for _, row := range cand.trial.rows {
+		asked += row.Requests
+	}
+	if cand.err != nil || asked == 0 {
+		f.Detail = detailNotMeasured
+		return f
+	}
+	f.set(float64(len(cand.trial.samples)) / float64(asked))
+	f.Pass = f.Pass && len(cand.reasons) == 0
+	if len(cand.reasons) > 0 {
+		f.Detail = cand.reasons[0].Code.String()
+	}
+	return f
+}
+
 // canaries tells how the engine did when it was started; one that failed alone
 // is not there to be judged.
 func canaries(cand *measured) Finding {
-	f := Finding{Check: CheckCanaries, Bound: NoBound, Pass: true, Detail: "not_measured"}
+	f := Finding{Check: CheckCanaries, Bound: NoBound, Pass: true, Detail: detailNotMeasured}
 	if c := cand.status.Canary; c != nil && c.MinTogether != nil {
 		f = Finding{Check: CheckCanaries, Value: c.MinTogether, Bound: AtLeast, Limit: number(canary.MinCosine), Pass: true}
 	}
@@ -116,7 +144,7 @@ func detail(err error) string {
 
 // compare looks at what both engines make of the same texts. Two models need
 // not agree, so that their figures are only told.
-func compare(live, cand *measured, same bool) []Finding {
+func compare(live, cand *measured, same bool, agreed *float64) []Finding {
 	bound := func(check Check, b Bound, limit float64) Finding {
 		if !same {
 			return Finding{Check: check, Bound: NoBound, Pass: true}
@@ -132,15 +160,19 @@ func compare(live, cand *measured, same bool) []Finding {
 	switch {
 	case live.err != nil:
 		for _, f := range list {
-			f.Pass, f.Detail = false, "live_unavailable"
+			f.Pass, f.Detail = false, detailNoLive
 		}
 	case cand.err != nil:
 		for _, f := range list {
-			f.Pass, f.Detail = false, "not_measured"
+			f.Pass, f.Detail = false, detailNotMeasured
 		}
 	default:
 		if same && live.instance.Dim == cand.instance.Dim {
-			vectors.set(least(live.passages, cand.passages))
+			low := least(live.passages, cand.passages)
+			if agreed != nil {
+				low = min(low, *agreed)
+			}
+			vectors.set(low)
 		}
 		all := rankings(live, cand)
 		overlap.set(all.overlap)
@@ -274,30 +306,33 @@ func pearson(a, b []float64) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// speed compares the median times, by the kind of request that fares worse.
-func speed(live, cand *measured, limit float64) Finding {
+// speed compares the times of the trial. Those of another model are told, not
+// judged: a larger one is slower, and is wanted for what it finds.
+func speed(live, cand *measured, same bool, limit float64) Finding {
 	f := Finding{Check: CheckSpeed, Bound: AtMost, Limit: number(limit)}
+	if !same {
+		f = Finding{Check: CheckSpeed, Bound: NoBound, Pass: true}
+	}
+	ratio, ok := slowdown(live.trial, cand.trial)
 	switch {
-	case live.err != nil || len(live.short) == 0 || len(live.medium) == 0:
-		f.Detail = "live_unavailable"
-	case cand.err != nil || len(cand.short) == 0 || len(cand.medium) == 0:
-		f.Detail = "not_measured"
+	case ok:
+		f.set(ratio)
+	case cand.untried != "":
+		f = Finding{Check: CheckSpeed, Bound: NoBound, Pass: true, Detail: cand.untried}
+	case live.err != nil || len(live.trial.samples) == 0:
+		f.Pass, f.Detail = false, detailNoLive
 	default:
-		ratio := func(a, b []time.Duration) float64 {
-			return float64(quantile(a, 0.5)) / float64(max(quantile(b, 0.5), 1))
-		}
-		f.set(max(ratio(cand.short, live.short), ratio(cand.medium, live.medium)))
+		f.Pass, f.Detail = false, detailNotMeasured
 	}
 	return f
 }
 
-// quantile is the value that the share q does not exceed (nearest rank).
-func quantile(times []time.Duration, q float64) time.Duration {
-	if len(times) == 0 {
-		return 0
+// quantile is the value that the share q does not exceed (nearest rank); nil
+// of none.
+func quantile(values []float64, q float64) *float64 {
+	if len(values) == 0 {
+		return nil
 	}
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]
+	sorted := slices.Sorted(slices.Values(values))
+	return number(sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)])
 }
-
-func ms(d time.Duration) *float64 { return number(float64(d.Microseconds()) / 1000) }

@@ -5,20 +5,41 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
-// engineOf is a measured engine that gives these vectors and took so long.
-func engineOf(sha string, took time.Duration, passages, searches [][]float32) *measured {
+// engineOf is a measured engine that gives these vectors, and took so many
+// milliseconds in each step of a trial.
+func engineOf(sha string, took float64, passages, searches [][]float32) *measured {
 	n := len(passages) + len(searches)
-	m := &measured{passages: passages, searches: searches, asked: n, valid: n, header: 2,
-		instance: llamaserver.Instance{Dim: 2}, short: []time.Duration{took, took, took}, medium: []time.Duration{took}}
+	m := &measured{passages: passages, searches: searches, asked: n, valid: n, header: 2, instance: llamaserver.Instance{Dim: 2}}
 	m.status.Model.SHA256 = sha
+	for _, step := range trial.Steps(false) {
+		m.trial.rows = append(m.trial.rows, trial.Row{Step: step, P50MS: &took})
+		for range step.Requests {
+			m.trial.samples = append(m.trial.samples, trial.Sample{Size: step.Size, ElapsedMS: took})
+		}
+	}
 	return m
+}
+
+// slow has the steps of a size take so many milliseconds, from the given one on.
+func (m *measured) slow(size trial.Size, took float64, from int) {
+	rows := slices.Clone(m.trial.rows)
+	n := 0
+	for i := range rows {
+		if rows[i].Size == size {
+			if n >= from {
+				rows[i].P50MS = &took
+			}
+			n++
+		}
+	}
+	m.trial.rows = rows
 }
 
 func at(degrees ...float64) [][]float32 {
@@ -32,7 +53,7 @@ func at(degrees ...float64) [][]float32 {
 func TestJudge(t *testing.T) {
 	passages := at(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120)
 	searches := at(0, 35, 90)
-	live := engineOf("a", 10*time.Millisecond, passages, searches)
+	live := engineOf("a", 10, passages, searches)
 	for _, tt := range []struct {
 		name   string
 		change func(m *measured)
@@ -40,9 +61,21 @@ func TestJudge(t *testing.T) {
 		fatal  bool
 	}{
 		{"the same", func(*measured) {}, nil, false},
-		{"as slow as may be", func(m *measured) { m.short = []time.Duration{11 * time.Millisecond} }, nil, false},
-		{"slower, short ones", func(m *measured) { m.short = []time.Duration{12 * time.Millisecond} }, []Check{CheckSpeed}, false},
-		{"slower, medium ones", func(m *measured) { m.medium = []time.Duration{12 * time.Millisecond} }, []Check{CheckSpeed}, false},
+		{"as slow as may be", func(m *measured) { m.slow(trial.Short, 11, 0) }, nil, false},
+		{"slower, short ones", func(m *measured) { m.slow(trial.Short, 12, 0) }, []Check{CheckSpeed}, false},
+		{"slower, medium ones", func(m *measured) { m.slow(trial.Medium, 12, 0) }, []Check{CheckSpeed}, false},
+		{"slower in one step of three", func(m *measured) { m.slow(trial.Short, 50, 2) }, nil, false},
+		{"slower in two steps of three", func(m *measured) { m.slow(trial.Short, 50, 1) }, []Check{CheckSpeed}, false},
+		{"another model is slower", func(m *measured) { m.status.Model.SHA256 = "b"; m.slow(trial.Short, 900, 0) }, nil, false},
+		{"a late answer", func(m *measured) {
+			m.trial.samples = m.trial.samples[1:]
+			m.reasons = []trial.Reason{{Code: trial.ReasonLate}}
+		}, []Check{CheckTrial}, false},
+		{"an answer in the trial that is not valid", func(m *measured) {
+			m.trial.samples, m.asked = m.trial.samples[1:], m.asked+1
+			m.reasons = []trial.Reason{{Code: trial.ReasonInvalid}}
+		}, []Check{CheckValid, CheckTrial}, true},
+		{"a context that the trial does not fit", func(m *measured) { m.trial, m.untried = figures{}, "short_context" }, nil, false},
 		// One passage turned by 6°: no other check sees it.
 		{"one vector is off", func(m *measured) { m.passages = slices.Clone(passages); m.passages[12] = at(126)[0] }, []Check{CheckVectors, CheckScores}, false},
 		{"all vectors are others", func(m *measured) { m.passages = at(120, 0, 110, 5, 100, 15, 90, 25, 80, 35, 70, 45, 60) },
@@ -55,10 +88,11 @@ func TestJudge(t *testing.T) {
 		{"right only one at a time", func(m *measured) { m.status.OneAtATime = &llamaserver.OneAtATime{} }, []Check{CheckCanaries}, false},
 		{"an invalid vector", func(m *measured) {
 			m.valid--
+			m.trial = figures{}
 			m.err = &vector.InvalidError{Problems: []vector.Problem{{Reason: vector.ReasonNotFinite}}}
-		}, []Check{CheckValid, CheckVectors, CheckOverlap, CheckScores, CheckRanks, CheckSpeed}, true},
+		}, []Check{CheckValid, CheckTrial, CheckVectors, CheckOverlap, CheckScores, CheckRanks, CheckSpeed}, true},
 	} {
-		cand := engineOf("a", 10*time.Millisecond, passages, searches)
+		cand := engineOf("a", 10, passages, searches)
 		tt.change(cand)
 		v := (&exam{bench: Bench{Slower: 1.1}, live: live, candidate: cand}).judge()
 		var fails []Check
@@ -74,10 +108,14 @@ func TestJudge(t *testing.T) {
 // Without the live engine's figures nothing that needs them passes, and none
 // of it is beyond force.
 func TestJudgeWithoutLive(t *testing.T) {
-	cand := engineOf("a", time.Millisecond, at(1, 2), at(3))
+	cand := engineOf("a", 1, at(1, 2), at(3))
 	v := (&exam{live: &measured{err: errors.New("away")}, candidate: cand}).judge()
-	if v.Pass || v.Fatal() || finding(v, CheckSpeed).Detail != "live_unavailable" || !finding(v, CheckValid).Pass {
+	if v.Pass || v.Fatal() || !v.Unopposed() || finding(v, CheckSpeed).Detail != "live_unavailable" || !finding(v, CheckValid).Pass {
 		t.Errorf("%+v", v.Findings)
+	}
+	cand.status.OneAtATime = &llamaserver.OneAtATime{}
+	if v := (&exam{live: &measured{err: errors.New("away")}, candidate: cand}).judge(); v.Unopposed() {
+		t.Errorf("a canary speaks against it: %+v", v.Findings)
 	}
 }
 
@@ -100,8 +138,8 @@ func TestFigures(t *testing.T) {
 	if got := pearson([]float64{1, 1}, []float64{1, 1}); got != 1 {
 		t.Errorf("correlation of constants: %g", got)
 	}
-	times := []time.Duration{5, 1, 4, 2, 3}
-	if quantile(times, 0.5) != 3 || quantile(times, 0.95) != 5 || quantile(times[:1], 0.5) != 5 || quantile(nil, 0.5) != 0 {
+	times := []float64{5, 1, 4, 2, 3}
+	if *quantile(times, 0.5) != 3 || *quantile(times, 0.95) != 5 || *quantile(times[:1], 0.5) != 5 || quantile(nil, 0.5) != nil {
 		t.Error("quantiles")
 	}
 	for _, tt := range []struct {

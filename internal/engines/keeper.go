@@ -24,7 +24,7 @@ const (
 type Index interface {
 	// Fill has it filled with the candidate's vectors beside those of the live
 	// engine, and returns when none is missing.
-	Fill(ctx context.Context, setup Setup, candidate *llamaserver.Server, progress func(done, total int)) error
+	Fill(ctx context.Context, setup Setup, candidate *llamaserver.Server, progress func(Progress)) error
 
 	// Switched tells that another engine is live, as soon as it is.
 	Switched(ctx context.Context)
@@ -38,9 +38,11 @@ type Config struct {
 	Bench  Bench
 	Save   func(Setup) error // makes it the settings' engine, of the next start too
 
-	Fits  func(Setup) error // nil = it holds beside the live one, else best a *RefusedError; nil = not known
-	Index Index             // nil = none needs filling
-	File  string            // what is remembered of candidates; empty = nothing
+	// Fits refuses, best with a *RefusedError, a candidate that cannot serve, or
+	// that memory does not hold beside the live engine; nil = nothing is known.
+	Fits  func(setup Setup, beside bool) error
+	Index Index  // nil = none needs filling
+	File  string // what is remembered of candidates; empty = nothing
 
 	Probation time.Duration // how long the earlier engine is kept warm; 0 = DefaultProbation
 	Keep      time.Duration // how long it can be brought back; 0 = DefaultKeep

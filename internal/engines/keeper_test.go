@@ -410,7 +410,10 @@ func TestBorrowedIsNotEnded(t *testing.T) {
 // In place, at no time do two engines run.
 func TestInPlace(t *testing.T) {
 	b := newBench(t, func(c *engines.Config) {
-		c.Fits = func(engines.Setup) error {
+		c.Fits = func(_ engines.Setup, beside bool) error {
+			if !beside {
+				return nil
+			}
 			return &engines.RefusedError{Code: engines.CodeMemory, Message: "memory does not hold two"}
 		}
 	})

@@ -51,6 +51,7 @@ type owner struct {
 	job       int                // number of the piece of work under way
 	cancelJob context.CancelFunc // nil when there is none
 	exam      *exam              // of the candidate; nil before there was one
+	wanted    *Promotion         // of a candidate that is to be live as soon as it may; nil once that was tried
 	ending    bool               // the other is to end as soon as nobody uses it
 	probation *time.Timer
 	waiting   []chan error // who wants to know that the other is gone
@@ -90,6 +91,7 @@ func (o *owner) run(ctx context.Context) error {
 		case <-o.probation.C:
 			o.step(news{what: overdue})
 		}
+		o.promoteAsOrdered()
 		o.publish()
 	}
 }

@@ -31,6 +31,8 @@ type Order struct {
 
 	InPlace bool `json:"in_place,omitempty"` // stop the live engine for the trial, where memory does not hold two
 	Quick   bool `json:"quick,omitempty"`    // a smaller trial
+
+	Promote *Promotion `json:"promote,omitempty"` // as soon as nothing speaks against it, so; nil = when somebody says so
 }
 
 // Apply is the setup that the order asks for.

@@ -55,10 +55,33 @@ func (o Outcome) String() string { return string(o) }
 
 // Progress is how far the work under way has come.
 type Progress struct {
-	Step  string `json:"step"`
-	Done  int    `json:"done"`
-	Total int    `json:"total"`
+	Step  Step `json:"step"`
+	Done  int  `json:"done"`
+	Total int  `json:"total"`
+	Waits Wait `json:"waits,omitempty"` // why it does not go on
 }
+
+// Step is a piece of work on a candidate.
+type Step string
+
+const (
+	StepEmbed Step = "embed" // the texts that are compared
+	StepTrial Step = "trial" // the requests of the trial
+	StepFill  Step = "fill"  // the index is filled with its vectors
+)
+
+func (s Step) String() string { return string(s) }
+
+// Wait is why work does not go on.
+type Wait string
+
+const (
+	NoWait        Wait = ""
+	WaitsClients  Wait = "clients"        // clients are served first
+	WaitsNoPermit Wait = "background_off" // the settings give work for the index no permit
+)
+
+func (w Wait) String() string { return string(w) }
 
 // Earlier is the engine that was live before.
 type Earlier struct {
@@ -89,8 +112,11 @@ func load(path string) (record, error) {
 	}
 	if c := r.Candidate; c != nil {
 		c.Progress = nil
-		if c.Outcome == Pending || c.Outcome == Promoted {
-			c.Outcome = Dropped // the app ended first, and its engine with it
+		switch c.Outcome { // the app ended first, and its engine with it
+		case Pending:
+			c.Outcome = Dropped
+		case Promoted:
+			c.Outcome = RolledBack // the settings are those of the earlier one
 		}
 	}
 	return r, nil

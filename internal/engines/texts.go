@@ -36,10 +36,3 @@ var fixedSearches = []string{
 	"what was decided in the meeting",
 	"how long can a whale dive",
 }
-
-// shortText is about as long as what an editor asks for; a medium one is this
-// often as long.
-const (
-	shortText     = "A warm floor keeps the room pleasant through a long night in winter."
-	mediumRepeats = 24
-)

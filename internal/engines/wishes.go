@@ -2,7 +2,9 @@ package engines
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // Kinds of events.
@@ -101,12 +104,12 @@ func (o *owner) launchAs(n news, c Candidate) error {
 		return err
 	}
 	c.Model = strings.TrimSuffix(filepath.Base(model), ".gguf")
-	if k.config.Fits != nil && !n.inPlace {
-		if err := k.config.Fits(c.Setup); err != nil {
+	if k.config.Fits != nil {
+		if err := k.config.Fits(c.Setup, !n.inPlace); err != nil {
 			return err
 		}
 	}
-	o.state.Candidate, o.exam = &c, nil
+	o.state.Candidate, o.exam, o.wanted = &c, nil, c.Order.Promote
 	o.tell(KindStarted)
 	return o.wishes(n)
 }
@@ -114,21 +117,35 @@ func (o *owner) launchAs(n news, c Candidate) error {
 // possible returns the path of the setup's model. It refuses what can be seen
 // to fail before anything is started, or stopped for it.
 func (k *Keeper) possible(setup Setup) (model string, err error) {
-	impossible := func(err error) (string, error) {
-		return "", &RefusedError{Code: CodeImpossible, Message: err.Error(), Remedy: "correct the candidate's model, profile or flags",
-			Args: map[string]string{"message": err.Error()}}
-	}
 	config, err := k.config.Build(setup, k.config.Places[1])
 	if err != nil {
-		return impossible(err)
+		return "", impossible(err)
 	}
 	if _, err := k.build(setup, 1); err != nil {
-		return impossible(err)
+		return "", impossible(err)
 	}
 	if _, err := os.Stat(config.Model); err != nil {
-		return impossible(fmt.Errorf("look at the model: %w", err))
+		return "", impossible(err)
 	}
 	return config.Model, nil
+}
+
+// impossible refuses a setup. What is wrong with it is among the arguments,
+// where that has a sentence of its own: the code and the placeholders of a
+// settings' problem, or "flag", or "missing" with the path.
+func impossible(err error) *RefusedError {
+	e := &RefusedError{Code: CodeImpossible, Message: err.Error(), Remedy: "correct the candidate's model, profile or flags",
+		Args: map[string]string{}}
+	if wrong, ok := errors.AsType[*settings.ProblemsError](err); ok && len(wrong.Problems) > 0 {
+		maps.Copy(e.Args, wrong.Problems[0].Args)
+		e.Args["problem"] = wrong.Problems[0].Code
+	} else if reserved, ok := errors.AsType[*llamaserver.ReservedFlagError](err); ok {
+		e.Args["problem"], e.Args["flag"] = "flag", reserved.Flag
+	} else if at, ok := errors.AsType[*fs.PathError](err); ok {
+		e.Args["problem"], e.Args["path"] = "missing", at.Path
+	}
+	e.Args["message"] = err.Error()
+	return e
 }
 
 // promote makes the candidate live, if nothing speaks against it.
@@ -155,6 +172,22 @@ func (o *owner) promote(p Promotion) error {
 	}
 	fill := k.config.Index != nil && !p.Now && v.Candidate.Fingerprint != v.Live.Fingerprint
 	return o.wishes(news{what: wantPromote, fill: fill})
+}
+
+// promoteAsOrdered makes a candidate live whose order says so, once it was
+// judged and nothing speaks against it. It is tried once: what keeps it from
+// being live is for people to see.
+func (o *owner) promoteAsOrdered() {
+	c := o.state.Candidate
+	if o.wanted == nil || o.desk.phase != Checked || c == nil || c.Verdict == nil {
+		return
+	}
+	p := *o.wanted
+	o.wanted = nil
+	p.Force = p.Force || c.Verdict.Unopposed()
+	if err := o.promote(p); err != nil {
+		o.keeper.config.Logger.Info("The candidate is not promoted", "because", err)
+	}
 }
 
 // giveUp ends a candidate that failed.

@@ -22,21 +22,21 @@ type filler struct {
 	candidate *filling // nil for none; guarded by mu
 }
 
-// filling is the work for one candidate. But for maker it belongs to the
-// goroutine of run.
+// filling is the work for one candidate. But for what mu guards it belongs to
+// the goroutine of run.
 type filling struct {
 	engine Embedder
 	ended  context.Context // done when another candidate, or none, is there
 	end    context.CancelFunc
 
-	mu    sync.Mutex
-	maker document.Maker // what engine makes, once the store knows of it; guarded by mu
+	mu      sync.Mutex
+	maker   document.Maker         // what engine makes, once the store knows of it; guarded by mu
+	refused map[document.Hash]bool // texts that the engine gives no vector for; written by run's goroutine alone, with mu held
 
-	gate    *engineGate
-	pace    pacer
-	refused map[document.Hash]bool // texts that the engine gives no vector for
-	alone   bool                   // the last call failed: one text at a time until one succeeds
-	tries   int                    // failures in a row of one that is alone
+	gate  *engineGate
+	pace  pacer
+	alone bool // the last call failed: one text at a time until one succeeds
+	tries int  // failures in a row of one that is alone
 
 	// A pass goes through the texts in order.
 	after  int64 // it has dealt with those up to this number
@@ -75,12 +75,13 @@ func (f *filler) current() *filling {
 	return f.candidate
 }
 
-// fingerprint is that of the candidate's vectors; empty for none.
-func (f *filler) fingerprint() string {
+// fingerprint is that of the candidate's vectors, with the number of texts
+// that it gives none for; empty for none.
+func (f *filler) fingerprint() (fingerprint string, refused int64) {
 	if c := f.current(); c != nil {
-		return c.known().Fingerprint
+		return c.known().Fingerprint, c.refusals()
 	}
-	return ""
+	return "", 0
 }
 
 // run fills until ctx is done.
@@ -250,7 +251,10 @@ func (f *filler) failed(ctx context.Context, c *filling, b stretch, err error) (
 	switch {
 	case single && aboutTexts:
 		f.ix.cfg.Log.Warn("A candidate gives no vector for a text", "text", b.hashes[0], "err", err)
-		c.refused[b.hashes[0]], c.passed, c.tries = true, c.passed+1, 0
+		c.mu.Lock()
+		c.refused[b.hashes[0]] = true
+		c.mu.Unlock()
+		c.passed, c.tries = c.passed+1, 0
 		return true
 	case !aboutTexts:
 		_ = c.gate.wait(ctx) // the end of ctx is for fill
@@ -269,9 +273,18 @@ func (c *filling) become(maker document.Maker) {
 	c.mu.Lock()
 	other := c.maker.Fingerprint != maker.Fingerprint
 	c.maker = maker
+	if other {
+		clear(c.refused)
+	}
 	c.mu.Unlock()
 	if other {
 		c.after, c.whole, c.passed = 0, true, 0
-		clear(c.refused)
 	}
+}
+
+// refusals is how many texts the engine gives no vector for.
+func (c *filling) refusals() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(len(c.refused))
 }

@@ -28,7 +28,14 @@ type Generation struct {
 	// Remaining is about how many seconds its engine needs for what is missing,
 	// at the speed of the last minutes; nil when nothing is, or none was measured.
 	Remaining *int64 `json:"remaining_s,omitempty"`
+	// Refused is how many of the missing ones a candidate gives no vector for,
+	// as far as it has come; 0 for any other.
+	Refused int64 `json:"refused,omitempty"`
 }
+
+// Serves reports whether queries can be compared with it as with the one in
+// service: it was whole once, and nothing is missing now that can be had.
+func (g Generation) Serves() bool { return g.Whole() && g.Missing() <= g.Refused }
 
 // Generations lists the generations, oldest first.
 func (ix *Indexer) Generations(ctx context.Context) ([]Generation, error) {
@@ -36,7 +43,8 @@ func (ix *Indexer) Generations(ctx context.Context) ([]Generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	served, candidate := ix.served.Load(), ix.filler.fingerprint()
+	served := ix.served.Load()
+	candidate, refused := ix.filler.fingerprint()
 	all := make([]Generation, len(stored))
 	for i, g := range stored {
 		all[i] = Generation{Generation: g, Place: Kept}
@@ -44,7 +52,7 @@ func (ix *Indexer) Generations(ctx context.Context) ([]Generation, error) {
 		case served != nil && g.Fingerprint == served.Fingerprint:
 			all[i].Place = InService
 		case g.Fingerprint == candidate:
-			all[i].Place = Candidate
+			all[i].Place, all[i].Refused = Candidate, refused
 		default:
 			continue
 		}
@@ -151,7 +159,7 @@ func (ix *Indexer) collect(ctx context.Context) error {
 				break // it may be the one whose time has come
 			}
 			inUse := []string{served.Fingerprint}
-			if candidate := ix.filler.fingerprint(); candidate != "" && !slices.Contains(inUse, candidate) {
+			if candidate, _ := ix.filler.fingerprint(); candidate != "" && !slices.Contains(inUse, candidate) {
 				inUse = append(inUse, candidate)
 			}
 			var err error

@@ -47,6 +47,18 @@ func (w *world) lay(n int) {
 	}
 }
 
+// serves says which generations could serve now, oldest first.
+func (w *world) serves() []bool {
+	w.t.Helper()
+	list, err := w.ix.Generations(context.Background())
+	check(w.t, err)
+	var all []bool
+	for _, g := range list {
+		all = append(all, g.Serves())
+	}
+	return all
+}
+
 // once fails the test when the engine was given a text twice.
 func once(t *testing.T, e *fakeEngine, what string) (texts int) {
 	t.Helper()
@@ -79,6 +91,9 @@ func TestCandidateIsFilledBeside(t *testing.T) {
 	w.until("something of the candidate's", func() bool { return strings.Contains(strings.Join(w.generations(), "\n"), "fake-2 building candidate") })
 	w.write("late.md", "written while the candidate is being filled\n")
 	w.settled() // by the engine in service alone: the candidate is held
+	if got := w.serves(); !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("half way these serve: %v", got)
+	}
 	close(second.hold)
 	texts++
 	full := func(one, two string) []string {
@@ -108,6 +123,10 @@ func TestCandidateIsFilledBeside(t *testing.T) {
 	w.write("after.md", "written after the switch\n")
 	w.settled()
 	texts++
+	// It was whole once, and is not now: to serve again it is filled up first.
+	if got := w.serves(); !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("after the switch these serve: %v", got)
+	}
 
 	if n := once(t, w.engine, "after the switch"); n != 1 {
 		t.Errorf("%d texts were embedded after the switch, want the one that is new", n)
@@ -176,6 +195,9 @@ func TestCandidateRefusesTexts(t *testing.T) {
 	w.stand("ready but for two", fmt.Sprintf("fake-1 active in_service %d/%d", texts, texts), fmt.Sprintf("fake-2 ready candidate %d/%d", texts-2, texts))
 	if n := once(t, second, "candidate"); n != texts-2 {
 		t.Errorf("the candidate embedded %d texts, want %d", n, texts-2)
+	}
+	if got := w.serves(); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("ready but for two, these serve: %v", got)
 	}
 	w.write("late.md", "a late one is made all the same\n")
 	w.settled()

@@ -51,10 +51,17 @@ var reserved = []string{
 	"--models-dir", "--models-preset", "-h", "--help", "--usage", "--version", "--sleep-idle-seconds",
 }
 
+// ReservedFlagError refuses a flag that is ours to set.
+type ReservedFlagError struct{ Flag string }
+
+func (e *ReservedFlagError) Error() string {
+	return "engine flag " + e.Flag + " is set by Ondol itself: remove it from the engine's flags"
+}
+
 func checkFlags(flags []string) error {
 	for _, f := range flags {
 		if slices.Contains(reserved, f) {
-			return fmt.Errorf("engine flag %s is set by Ondol itself: remove it from the engine's flags", f)
+			return &ReservedFlagError{Flag: f}
 		}
 	}
 	return nil

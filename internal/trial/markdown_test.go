@@ -86,7 +86,7 @@ func TestEveryCodeHasASentence(t *testing.T) {
 		trial.ReasonNotIdle, trial.ReasonEngineChanged, trial.ReasonCached} {
 		keys = append(keys, "verify.reason."+code.String())
 	}
-	for _, note := range []trial.Note{trial.NoteDeadline, trial.NoteQuick, trial.NoteMarked, trial.NoteDistinct, trial.NoteHeld, trial.NoteOthers, trial.NoteNoGPU} {
+	for _, note := range []trial.Note{trial.NoteDeadline, trial.NoteQuick, trial.NoteShort, trial.NoteMarked, trial.NoteDistinct, trial.NoteHeld, trial.NoteOthers, trial.NoteNoGPU} {
 		keys = append(keys, "verify.note."+note.String())
 	}
 	for _, caveat := range []trial.Caveat{trial.CaveatSmallSample, trial.CaveatWorkloads} {

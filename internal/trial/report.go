@@ -163,6 +163,7 @@ type Note string
 const (
 	NoteDeadline Note = "deadline" // shorter than the gateway may take; see FullDeadline
 	NoteQuick    Note = "quick"    // the smaller workload
+	NoteShort    Note = "short"    // without the inputs that an engine does not take
 	NoteMarked   Note = "marked"   // inputs of a size differ in their beginnings alone
 	NoteDistinct Note = "distinct" // inputs have nothing in common
 	NoteHeld     Note = "held"     // clients waited while requests went past the gate

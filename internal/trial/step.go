@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,22 +13,44 @@ import (
 	"github.com/ondol-app/ondol/internal/vector"
 )
 
-// path sends the whole workload down one path, step by step.
-func (r *run) path(ctx context.Context, place int) error {
-	first := 0
-	for _, step := range r.steps {
-		s := &stepRun{run: r, place: place, target: r.cfg.Targets[place], step: step, first: first}
-		if err := s.do(ctx); err != nil {
-			return err
+// requests makes all of them, path after path or in turns; the rows are by path.
+func (r *run) requests(ctx context.Context) error {
+	paths := len(r.cfg.Targets)
+	if !r.cfg.Alternate {
+		for place := range paths {
+			for step := range r.steps {
+				if err := r.step(ctx, place, step); err != nil {
+					return err
+				}
+			}
 		}
-		first += step.Requests
-		if r.abandoned { // the next step begins on an engine at rest
-			if err := r.rest(ctx); err != nil {
+		return nil
+	}
+	for step := range r.steps {
+		for i := range paths {
+			if err := r.step(ctx, (step+i)%paths, step); err != nil {
 				return err
 			}
 		}
 	}
+	place := func(name string) int {
+		return slices.IndexFunc(r.report.Paths, func(p Path) bool { return p.Name == name })
+	}
+	slices.SortStableFunc(r.report.Rows, func(a, b Row) int { return cmp.Compare(place(a.Path), place(b.Path)) })
 	return nil
+}
+
+// step sends one step of the workload down one path.
+func (r *run) step(ctx context.Context, place, number int) error {
+	first := 0
+	for _, before := range r.steps[:number] {
+		first += before.Requests
+	}
+	s := &stepRun{run: r, place: place, target: r.cfg.Targets[place], step: r.steps[number], first: first}
+	if err := s.do(ctx); err != nil || !r.abandoned {
+		return err
+	}
+	return r.rest(ctx) // the next step begins on an engine at rest
 }
 
 // stepRun is one step of one path under way.
@@ -103,6 +126,16 @@ func (s *stepRun) requests(ctx context.Context) {
 
 // request makes one.
 func (s *stepRun) request(ctx context.Context, input int) {
+	if s.target.Turn != nil {
+		done, err := s.target.Turn(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.add(s.failed(input, time.Now(), err))
+			}
+			return
+		}
+		defer done()
+	}
 	limit, cancel := context.WithTimeout(ctx, s.run.cfg.Deadline)
 	defer cancel()
 	began := time.Now()

@@ -33,6 +33,10 @@ type Target struct {
 	// Gate is the one its requests wait in; nil = they pass none.
 	Gate Gate
 
+	// Turn waits for the right to one request, whose time and deadline begin
+	// only then; nil = none is needed. Its error ends the request as failed.
+	Turn func(ctx context.Context) (done func(), err error)
+
 	// Hold makes room for one step of requests that pass no gate, and waits
 	// for its turn to do so. free ends it; abandoned says that the engine may
 	// still work on requests nobody waits for, which free then outlasts. nil =
@@ -49,6 +53,15 @@ type Config struct {
 	Version string
 	Targets []Target // at least one, in the order they are tried
 	Count   Count
+
+	// Alternate has every step made on all paths before the next one, the first
+	// path changing from step to step: what else the machine does is then the
+	// same for all of them.
+	Alternate bool
+
+	// Fit leaves out the sizes that an engine does not take, and says so;
+	// otherwise there is no trial of it (TooShortError).
+	Fit bool
 
 	// MinCosine is how alike the vectors of one text must be on any two
 	// paths; 0 = DefaultMinCosine, negative = they need not be.
@@ -117,10 +130,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	watched := sync.OnceFunc(r.watch())
 	defer watched()
-	for i := range cfg.Targets {
-		if err := r.path(ctx, i); err != nil {
-			return Report{}, err
-		}
+	if err := r.requests(ctx); err != nil {
+		return Report{}, err
 	}
 	if err := r.rest(ctx); err != nil {
 		return Report{}, err
@@ -137,6 +148,7 @@ type run struct {
 	texts     []string      // by input
 	vectors   [][][]float32 // by target and input; nil = no valid one
 	abandoned bool          // a gated request was given up: its work may still go on
+	fitted    bool          // sizes were left out
 	report    Report
 	bad       int
 
@@ -167,23 +179,38 @@ func begin(cfg *Config) (*run, error) {
 		Verdict: Verdict{Reasons: []Reason{}}, Agreement: []Agreement{}, Samples: []Sample{}, Notes: []Note{},
 		Caveats: []Caveat{CaveatSmallSample, CaveatWorkloads},
 	}
+	for _, target := range cfg.Targets {
+		engine, err := target.Engine()
+		if err != nil {
+			return nil, err
+		}
+		if err := r.fit(engine.MaxTokens); err != nil {
+			return nil, err
+		}
+		r.report.Paths = append(r.report.Paths, Path{Name: target.Name, Gated: target.Gate != nil, Engine: engine})
+	}
 	inputs := 0
 	for _, step := range r.steps {
 		inputs += step.Requests
 	}
 	r.report.Requests = inputs * len(cfg.Targets)
-	for i, target := range cfg.Targets {
-		engine, err := target.Engine()
-		if err != nil {
-			return nil, err
-		}
-		if engine.MaxTokens > 0 && engine.MaxTokens < Medium.Tokens() {
-			return nil, &TooShortError{MaxTokens: engine.MaxTokens, Need: Medium.Tokens()}
-		}
-		r.report.Paths = append(r.report.Paths, Path{Name: target.Name, Gated: target.Gate != nil, Engine: engine})
+	for i := range cfg.Targets {
 		r.vectors[i] = make([][]float32, inputs)
 	}
 	return r, nil
+}
+
+// fit sees to it that the engine takes the workload's inputs; 0 = not known.
+func (r *run) fit(longest int) error {
+	if longest == 0 || longest >= Medium.Tokens() {
+		return nil
+	}
+	if !r.cfg.Fit || longest < Short.Tokens() {
+		return &TooShortError{MaxTokens: longest, Need: Medium.Tokens()}
+	}
+	r.fitted = true
+	r.steps = slices.DeleteFunc(r.steps, func(s Step) bool { return s.Size.Tokens() > longest })
+	return nil
 }
 
 // idLayout sorts as the times do, and is a file's name on any system.
@@ -341,6 +368,7 @@ func (r *run) notes() []Note {
 		}
 	}
 	add(r.cfg.Quick, NoteQuick)
+	add(r.fitted, NoteShort)
 	add(r.cfg.Deadline < FullDeadline, NoteDeadline)
 	add(slices.ContainsFunc(r.cfg.Targets, func(t Target) bool { return t.Hold != nil }), NoteHeld)
 	add(r.report.Others != nil && r.report.Others.Requests > 0, NoteOthers)

@@ -43,7 +43,8 @@ func (c *commands) engine() *cobra.Command {
 	logs.Args = c.arguments(0, 0, "usage.want.none")
 	logs.Flags().IntVarP(&lines, "lines", "n", 50, say("cli.engine.logs.lines"))
 	logs.Flags().BoolVarP(&follow, "follow", "f", false, say("cli.engine.logs.follow"))
-	return c.group("engine", "cli.engine", status, start, stop, restart, c.engineCheck(), c.engineQuarantine(), c.engineReport(), logs, c.generations())
+	return c.group("engine", "cli.engine", status, start, stop, restart, c.engineCheck(), c.engineQuarantine(), c.engineReport(), logs, c.generations(),
+		c.candidate(), c.promote(), c.rollback())
 }
 
 // engineOrder is a command that changes the engine and waits for the outcome.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ondol-app/ondol/assets"
 	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/engines"
 )
 
 // Exit codes.
@@ -62,6 +63,8 @@ type refusal struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 		Remedy  string `json:"remedy,omitempty"`
+
+		Findings []engines.Finding `json:"findings,omitempty"` // of a candidate's checks, those against it
 	} `json:"error"`
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ondol-app/ondol/assets"
 	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/settings"
 )
 
@@ -43,8 +44,11 @@ func (c *commands) explain(err error, code int, refused *refusal, lines *[]strin
 		return c.explain(errNotRunning.err, exitNotRunning, refused, lines)
 	}
 	if e, ok := errors.AsType[*control.Error](err); ok {
-		refused.Error.Code, refused.Error.Message, refused.Error.Remedy = e.Code, e.Message, e.Remedy
+		refused.Error.Code, refused.Error.Message, refused.Error.Remedy, refused.Error.Findings = e.Code, e.Message, e.Remedy, e.Findings
 		*lines = append(*lines, refusalLines(e, words)...)
+		for _, f := range e.Findings {
+			*lines = append(*lines, "  "+words.Say("candidate.check."+f.Check.String())+": "+checkValue(f.Check, f.Value)+" ("+limit(f)+")")
+		}
 		if e.Status == http.StatusBadRequest {
 			code = exitUsage
 		}
@@ -56,7 +60,7 @@ func (c *commands) explain(err error, code int, refused *refusal, lines *[]strin
 // refusalLines are the sentences of what the app refused and of what helps:
 // those of the code where the app sent what belongs into them, else its own.
 func refusalLines(e *control.Error, words assets.Words) []string {
-	pairs := pairsOf(e.Args)
+	pairs := append(inWords(e.Args, words), pairsOf(e.Args)...) // the first of a name counts
 	name := e.Code
 	switch {
 	case len(e.Args) == 0:
@@ -77,6 +81,8 @@ func refusalLines(e *control.Error, words assets.Words) []string {
 		name += "_any"
 	case e.Code == control.CodeModelBroken:
 		pairs = append(pairs, "why", words.Say("model.warning."+e.Args["warning"], pairs...))
+	case e.Code == engines.CodeImpossible:
+		pairs = append([]any{"message", impossible(e.Args, words)}, pairs...)
 	case e.Code == control.CodeEngineUnavailable:
 		if state, ok := words.Lookup("engine.state." + e.Args["state"]); ok {
 			pairs = []any{"state", state}
@@ -99,17 +105,45 @@ func refusalLines(e *control.Error, words assets.Words) []string {
 	return lines
 }
 
+// inWords are the arguments that are codes or figures of the app, in words.
+func inWords(args map[string]string, words assets.Words) []any {
+	var pairs []any
+	if phase, ok := words.Lookup("candidate.phase." + args["phase"]); ok {
+		pairs = append(pairs, "phase", phase)
+	}
+	if kept := args["kept"]; kept != "" {
+		pairs = append(pairs, "kept", span(words.Say, kept))
+	}
+	return pairs
+}
+
+// impossible is what is wrong with a candidate's setup.
+func impossible(args map[string]string, words assets.Words) string {
+	problem := args["problem"]
+	if text, ok := words.Lookup("impossible."+problem, pairsOf(args)...); ok {
+		return text
+	}
+	if problem == "" {
+		return clean(args["message"])
+	}
+	return settingsLine(problem, args, words)
+}
+
 // settingsLines are the sentences of everything wrong with the settings.
 func settingsLines(e *settings.ProblemsError, words assets.Words) []string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		pairs := pairsOf(p.Args)
-		if needed, ok := words.Lookup("settings.need."+p.Args["need"], pairs...); ok {
-			pairs = append([]any{"reason", needed}, pairs...) // the first of a name counts
-		}
-		lines[i] = words.Say("settings."+p.Code, pairs...)
+		lines[i] = settingsLine(p.Code, p.Args, words)
 	}
 	return lines
+}
+
+func settingsLine(code string, args map[string]string, words assets.Words) string {
+	pairs := pairsOf(args)
+	if needed, ok := words.Lookup("settings.need."+args["need"], pairs...); ok {
+		pairs = append([]any{"reason", needed}, pairs...) // the first of a name counts
+	}
+	return words.Say("settings."+code, pairs...)
 }
 
 func pairsOf(args map[string]string) []any {

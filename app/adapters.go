@@ -59,6 +59,8 @@ func (e engineForDoor) Replace(ctx context.Context, generation uint64, fault tru
 	return e.engines.GiveUp(ctx, generation, fault)
 }
 
+func (e engineForDoor) End(generation uint64) trust.End { return e.engines.End(generation) }
+
 func (e engineForDoor) Changed() (changed <-chan struct{}, stop func()) { return e.engines.Changed() }
 
 // doorForIndexer is the background lane of the embedding door.

@@ -40,8 +40,8 @@ func (p *parts) keeper(s *settings.Loaded, paths locations.Paths, executable str
 			return llamaserver.Config{
 				Binary: setup.Server, Model: model, Profile: profile, HashCache: filepath.Join(paths.Cache, "model-hashes.json"),
 				References: p.index, Concurrency: s.Admission.Executing, ReferenceFits: p.twoFit, Evidence: p.evidence.keep,
-				CheckMemory: p.memoryCheck(s, smallerProfiles(chosen.Engine)),
-				Role:        upstream.RoleEmbed, Notify: p.recorder.Notify, Logger: logger.With("place", filepath.Base(place.RunDir)),
+				CheckMemory: p.memoryCheck(s, smallerProfiles(chosen.Engine)), Silence: s.Engine.Silence,
+				Role: upstream.RoleEmbed, Notify: p.recorder.Notify, Logger: logger.With("place", filepath.Base(place.RunDir)),
 			}, nil
 		},
 		Places: [2]engines.Place{

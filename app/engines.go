@@ -61,7 +61,7 @@ func notReady(err error) error {
 	if starting, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
 		return &upstream.UnavailableError{
 			State: starting.State.String(), RetryAfter: starting.RetryAfter,
-			Final: starting.Final, Distrusted: starting.Distrusted, Err: err,
+			Final: starting.Final, Err: err,
 		}
 	}
 	if away, ok := errors.AsType[*remote.NotReadyError](err); ok {
@@ -133,6 +133,9 @@ type remoteForDoor struct{ *remote.Engine }
 func (e remoteForDoor) Replace(ctx context.Context, generation uint64, fault trust.Fault) error {
 	return e.Engine.Replace(ctx, generation, fault.Cause)
 }
+
+// End is not known: nobody tells how an engine that others run has ended.
+func (e remoteForDoor) End(uint64) trust.End { return trust.EndUnknown }
 
 func (e remoteForDoor) Current() (embedding.Instance, error) {
 	now, err := e.Engine.Current()

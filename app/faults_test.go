@@ -449,6 +449,63 @@ func TestFaultHang(t *testing.T) {
 	c.refused("quarantined", "the abyss")
 }
 
+// An engine that hangs over a request while its health check is fine is known
+// by giving no sign of work, long before the request's time is over. The
+// request goes on with the next one.
+func TestFaultSilence(t *testing.T) {
+	c := newClinic(t, fakellama.Faults{HangOn: "abyss", FirstLife: true}, "engine.silence", "2s").start()
+	if status, _, body := c.embed("good", "the abyss"); status != http.StatusOK {
+		t.Errorf("status %d, %s", status, body)
+	}
+	now := c.recovered(1, llamaserver.CodeHang)
+	if !strings.Contains(now.LastError.Message, "no sign of work") {
+		t.Errorf("last error %v", now.LastError)
+	}
+	c.told("engine.state")
+	c.evidence("hang", "abyss")
+	if v := c.status().Validity; v.Quarantined != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// One input by which the engine hangs whenever it gets it: one 502, two
+// restarts, and then it does not come to the engine again.
+func TestFaultSilenceAgain(t *testing.T) {
+	c := newClinic(t, fakellama.Faults{HangOn: "abyss"}, "engine.silence", "2s").start()
+	c.refused("input[0] (fatal)", "the abyss")
+	c.served("after")
+	c.recovered(2, llamaserver.CodeHang)
+	c.refused("quarantined", "the abyss")
+	c.told("input.quarantined", "vector.invalid", "engine.state")
+}
+
+// One input by which the engine ends: whoever was there with it is served, it
+// is refused, and it does not come to the engine again, over a restart of the
+// app too.
+func TestFaultKillerInput(t *testing.T) {
+	c := newClinic(t, fakellama.Faults{CrashOn: "bomb"}).start()
+	c.refused("input[1] (fatal)", "good", "a bomb")
+	c.served("good", "after")
+	c.recovered(2, llamaserver.CodeCrash)
+	c.told("input.quarantined", "vector.invalid", "engine.state")
+	c.evidence("crash", "bomb")
+	if p, ok := c.problem("quarantine"); !ok || p.Args["count"] != "1" {
+		t.Errorf("problem %+v, %v", p, ok)
+	}
+	hash := trust.HashOf("a bomb").String()
+	if code, out, errOut := c.ondol(t, "engine", "quarantine", "list"); code != 0 || !strings.Contains(out, hash) || !strings.Contains(out, "twice") {
+		t.Errorf("quarantine list: exit %d, %s%s", code, out, errOut)
+	}
+	if err := c.app.stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.refused("quarantined", "a bomb")
+	if now := c.status().Engine; now.Restarts != 0 {
+		t.Errorf("%+v", now)
+	}
+}
+
 // The GPU's watchdog is only a line in the log. The engine is replaced at once
 // and the request goes on with the next one.
 func TestFaultWatchdog(t *testing.T) {

@@ -109,7 +109,7 @@ var errAbandoned = errors.New("caller left")
 // before the next begins. Every flight has ended when it returns.
 func (e *exchange) embed(ctx context.Context) error {
 	flights := e.service.flights
-	left := e.own
+	left := e.service.quarantine.suspects(e.own)
 	dim := e.instance.Dim
 	began := time.Now()
 	longest := time.Duration(0) // of the calls so far

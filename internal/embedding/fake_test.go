@@ -138,6 +138,8 @@ type fakeEngine struct {
 	watchers []chan struct{}          // guarded by mu
 	borrowed map[embedding.Client]int // guarded by mu; uses under way
 
+	ends map[uint64]trust.End // guarded by mu; of generations; one that is missing is not known
+
 	onReplace func(*fakeEngine) // called with the lock, after the generation has risen
 }
 
@@ -194,6 +196,15 @@ func (e *fakeEngine) fail(err error) {
 	defer e.mu.Unlock()
 	e.err = err
 	e.tell()
+}
+
+func (e *fakeEngine) End(generation uint64) trust.End {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if end, known := e.ends[generation]; known {
+		return end
+	}
+	return trust.EndUnknown
 }
 
 func (e *fakeEngine) Changed() (<-chan struct{}, func()) {

@@ -35,9 +35,10 @@ func (e *exchange) judge(ctx context.Context, f finding) ([]*flight, error) {
 	switch {
 	case errors.As(f.err, &invalid):
 		return e.suspect(ctx, f, invalid)
-	case ctx.Err() == nil && isLost(f.err) && e.carriesOn():
-		// It was ended under the call: perhaps for what this call sent.
-		return e.reboard(ctx, f.call, f.rest)
+	case ctx.Err() == nil && isLost(f.err):
+		if left, err := e.bereaved(ctx, f); !errors.Is(err, errGone) {
+			return left, err
+		}
 	}
 	err := f.err
 	if ctx.Err() != nil {
@@ -146,6 +147,7 @@ func (e *exchange) try(ctx context.Context, suspect *flight, dim int) (vector.Em
 		return vector.Embedding{}, err
 	}
 	e.calling = nil
+	e.service.quarantine.acquit(suspect.key)
 	if e.apart {
 		e.service.due() // invalid in company, valid alone: does the engine mix its inputs up?
 	}
@@ -271,22 +273,45 @@ func inputsOf(flights []*flight) []trust.Input {
 	return inputs
 }
 
-// carriesOn says whether the exchange goes on with the next engine after its
-// own was lost: when we gave it up ourselves, always, since trials find out
-// who is to blame; when its supervisor did, or it is back already, once.
-func (e *exchange) carriesOn() bool {
-	generation := e.instance.Generation
-	if e.service.givenUp(generation) {
-		return true
+// errGone says that an exchange does not outlive its engine.
+var errGone = errors.New("the engine is gone")
+
+// bereaved decides what follows a call that found its engine gone: the flights
+// to go on with at the next one, or errGone when it does not go on.
+//
+// When we gave it up ourselves it always does, since trials find out who is to
+// blame; when its supervisor did, or it is back already, once. When it crashed
+// or hung, what was at it is under suspicion, and is tried alone at the next
+// one; who was alone at two that ended so is guilty.
+func (e *exchange) bereaved(ctx context.Context, f finding) ([]*flight, error) {
+	s, generation := e.service, e.instance.Generation
+	if s.givenUp(generation) {
+		return e.reboard(ctx, f.call, f.rest)
 	}
-	now, err := e.service.current()
-	var away *UnavailableError
-	replaced := err == nil && now.Generation > generation || errors.As(err, &away) && away.Distrusted >= generation
-	if !replaced || e.carried {
-		return false
+	end := s.endOf(ctx, generation, f.err)
+	if ctx.Err() != nil {
+		return nil, errGone
 	}
-	e.carried = true
-	return true
+	reason := end.Blames()
+	if reason == "" || errors.Is(f.err, llamaclient.ErrConnect) { // it was gone before the call
+		now, err := s.current()
+		if newer := err == nil && now.Generation > generation; e.carried || !newer && end != trust.EndReplaced && reason == "" {
+			return nil, errGone
+		}
+		e.carried = true
+		return e.reboard(ctx, f.call, f.rest)
+	}
+	times := 0
+	for _, witness := range f.call {
+		times = s.quarantine.witness(witness.key)
+	}
+	if len(f.call) > 1 || f.visit.company() || times < 2 {
+		return e.reboard(ctx, marked(f.call), f.rest)
+	}
+	s.arrest(ctx, f.call[0], reason)
+	e.convict(f.call[0], nil, vector.Problem{Index: 0, Reason: vector.ReasonFatal})
+	s.flights.fail(f.rest, takeoff) // other suspects are remembered
+	return nil, e.lost
 }
 
 // isLost says that a call found its engine gone.

@@ -3,6 +3,7 @@ package embedding
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type quarantine struct {
 	fingerprint string                  // guarded by mu; of held
 	held        map[vector.Key]struct{} // guarded by mu
 	offences    map[vector.Key]int      // guarded by mu; times a text alone was at fault
+	witnesses   map[vector.Key]int      // guarded by mu; times a text was at an engine that crashed or hung
 }
 
 // load makes fingerprint the present one.
@@ -83,6 +85,51 @@ func (q *quarantine) offend(key vector.Key) int {
 	return q.offences[key]
 }
 
+// witness counts that an engine crashed or hung when it had the text, and
+// returns how often that was.
+func (q *quarantine) witness(key vector.Key) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.witnesses) >= maxOffences {
+		q.witnesses = nil
+	}
+	if q.witnesses == nil {
+		q.witnesses = make(map[vector.Key]int)
+	}
+	q.witnesses[key]++
+	return q.witnesses[key]
+}
+
+// acquit forgets that: the engine had the text alone, and went on.
+func (q *quarantine) acquit(key vector.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.witnesses, key)
+}
+
+// suspects puts those flights on trial, and first, whose text was at an engine
+// that crashed or hung.
+func (q *quarantine) suspects(own []*flight) []*flight {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.witnesses) == 0 {
+		return own
+	}
+	for _, f := range own {
+		f.suspect = f.suspect || q.witnesses[f.key] > 0
+	}
+	slices.SortStableFunc(own, func(a, b *flight) int {
+		switch {
+		case a.suspect == b.suspect:
+			return 0
+		case a.suspect:
+			return -1
+		}
+		return 1
+	})
+	return own
+}
+
 func (q *quarantine) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +141,7 @@ func (q *quarantine) size() int {
 func (q *quarantine) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held, q.offences = nil, nil
+	q.held, q.offences, q.witnesses = nil, nil, nil
 }
 
 // arrest puts a text in quarantine: first in memory, so that the answer does

@@ -10,6 +10,7 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/vector"
 )
@@ -62,6 +63,32 @@ func (s *Service) givenUpFor(generation uint64) string {
 	return s.given.code
 }
 
+// endWait is how long the end of an engine may take to be known after the call
+// that broke by it.
+const endWait = 2 * time.Second
+
+// endOf is how the instance of that generation ended, for a call that failed
+// with err. What broke the connection is known a moment later.
+func (s *Service) endOf(ctx context.Context, generation uint64, err error) trust.End {
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	changed, stop := s.engine.Changed()
+	defer stop()
+	for {
+		end := s.engine.End(generation)
+		if end != trust.EndNone || errors.As(err, new(*llamaclient.StatusError)) {
+			return end
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return s.engine.End(generation)
+		case <-s.stopping.Done():
+			return trust.EndNone
+		}
+	}
+}
+
 // next waits for an instance after generation. The error is the cause of ctx's
 // end, or an *UnavailableError when none is on its way.
 func (s *Service) next(ctx context.Context, generation uint64) (Instance, error) {
@@ -87,19 +114,18 @@ func (s *Service) next(ctx context.Context, generation uint64) (Instance, error)
 }
 
 // present is the instance to use now. A request that is on its way already
-// waits for one that takes the place of one given up, as long as it may wait
-// for a permit; one that just comes is told at once that there is none.
+// waits for one that takes the place of one that broke or was given up, as long
+// as it may wait for a permit; one that just comes is told at once that there
+// is none.
 func (a *asking) present(ctx context.Context) (Instance, error) {
 	s := a.service
 	instance, err := s.current()
 	if err == nil || !a.underway {
 		return instance, err
 	}
-	s.mu.Lock()
-	last := s.given.generation
-	s.mu.Unlock()
-	if last == 0 || last < a.instance.Generation {
-		return instance, err // nobody gave it up: it went by itself, or a person stopped it
+	last := a.instance.Generation
+	if end := s.engine.End(last); end.Blames() == "" && end != trust.EndReplaced && !s.givenUp(last) {
+		return instance, err // a person stopped it, or nobody knows
 	}
 	limit := time.Duration(s.gate.Stats().Limits.WaitMS) * time.Millisecond
 	ctx, cancel := context.WithDeadlineCause(ctx, a.arrived.Add(limit), err)

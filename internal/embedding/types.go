@@ -28,6 +28,10 @@ type Engine interface {
 	// and returns when its process is gone; at once when it is gone already.
 	Replace(ctx context.Context, generation uint64, fault trust.Fault) error
 
+	// End says how the instance of that generation ended; EndNone while it has
+	// not.
+	End(generation uint64) trust.End
+
 	// Changed returns a channel that gets a value after what Current says may
 	// have changed, and a function that ends this.
 	Changed() (changed <-chan struct{}, stop func())

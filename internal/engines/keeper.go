@@ -166,19 +166,33 @@ func (k *Keeper) Replace(ctx context.Context, generation uint64, cause string) e
 
 // GiveUp is Replace with what the user found out.
 func (k *Keeper) GiveUp(ctx context.Context, generation uint64, fault trust.Fault) error {
-	k.mu.Lock()
-	members := []*member{k.live}
-	if k.other != nil {
-		members = append(members, k.other)
-	}
-	k.mu.Unlock()
 	var err error
-	for _, m := range members { // to all but the one it names this means nothing
+	for _, m := range k.members() { // to all but the one it names this means nothing
 		if e := m.server.GiveUp(ctx, m.inner(generation), fault); !errors.Is(e, llamaserver.ErrClosed) {
 			err = errors.Join(err, e)
 		}
 	}
 	return err
+}
+
+// End says how the start of that generation ended, whichever engine's it was;
+// see llamaserver.Server.End.
+func (k *Keeper) End(generation uint64) trust.End {
+	for _, m := range k.members() {
+		if end := m.server.End(m.inner(generation)); end != trust.EndNone {
+			return end
+		}
+	}
+	return trust.EndNone
+}
+
+func (k *Keeper) members() []*member {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.other == nil {
+		return []*member{k.live}
+	}
+	return []*member{k.live, k.other}
 }
 
 // Recheck runs the canaries on the live engine if it is of that generation;

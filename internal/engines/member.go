@@ -2,7 +2,6 @@ package engines
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -60,11 +59,6 @@ func (m *member) inner(generation uint64) uint64 {
 func (m *member) current() (llamaserver.Instance, error) {
 	instance, err := m.server.Current()
 	instance.Generation = m.outer(instance.Generation)
-	if away, ok := errors.AsType[*llamaserver.NotReadyError](err); ok {
-		named := *away
-		named.Distrusted = m.outer(away.Distrusted)
-		err = &named
-	}
 	return instance, err
 }
 

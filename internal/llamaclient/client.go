@@ -30,6 +30,8 @@ type Config struct {
 type Client struct {
 	head string // of every request, after its first line
 	http *upstream.Direct
+
+	activity activity
 }
 
 // New makes a client; it opens no connection.
@@ -70,6 +72,7 @@ func (c *Client) call(ctx context.Context, path string, in any, limit int64) ([]
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		request = c.post(path, "", body)
+		defer c.activity.begin(path != tokenizePath)()
 	}
 	response, err := c.http.Exchange(ctx, request, in == nil)
 	if err != nil {

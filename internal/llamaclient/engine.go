@@ -83,11 +83,13 @@ func (c *Client) Tokenize(ctx context.Context, text string) ([]int, error) {
 	}
 	// At most one token a byte, at most 8 characters a token.
 	limit := maxSmallReply + 8*int64(len(text))
-	if err := c.read(ctx, "/tokenize", request, limit, &reply); err != nil {
+	if err := c.read(ctx, tokenizePath, request, limit, &reply); err != nil {
 		return nil, err
 	}
 	return reply.Tokens, nil
 }
+
+const tokenizePath = "/tokenize"
 
 // CountTokens returns for each text how many tokens the engine would embed,
 // special tokens included. One call for each text: the engine joins a list.

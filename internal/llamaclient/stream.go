@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 )
 
 // Stream posts body, which is JSON, to path and returns the reply as soon as
@@ -13,10 +14,13 @@ import (
 // the idle limit of a stream.
 func (c *Client) Stream(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	// llama-server may hang up after a stream, just when the connection is used again.
+	end := sync.OnceFunc(c.activity.begin(true))
 	response, err := c.http.Exchange(ctx, c.post(path, "Connection: close\r\n", body), false)
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	response.Body = &workingBody{response.Body, &c.activity, end}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		return nil, fmt.Errorf("%s: %w", path, ReadError(response))

@@ -213,9 +213,10 @@ func (e *engine) healthy(ctx context.Context, client *llamaclient.Client) error 
 
 // monitor watches a ready engine until it ends or is asked to.
 func (e *engine) monitor(ctx context.Context, child *process.Process, client *llamaclient.Client, alarm <-chan string) *Problem {
-	ticker := time.NewTicker(e.config.HealthEvery)
+	ticker := time.NewTicker(min(e.config.HealthEvery, e.config.Silence/4))
 	defer ticker.Stop()
 	well := true
+	quiet := silence{limit: e.config.Silence}
 	for {
 		select {
 		case <-ctx.Done():
@@ -230,6 +231,12 @@ func (e *engine) monitor(ctx context.Context, child *process.Process, client *ll
 			e.emit(update{kind: eventReplace, problem: p})
 			continue
 		case <-ticker.C:
+		}
+		if lasted, hangs := quiet.step(e.look(child.PID(), client), time.Now()); hangs {
+			p := problem(CodeHang, "llama-server has had requests for %v and gives no sign of work: no answer, no line in its log, no processor time", lasted.Round(time.Second))
+			p.At, p.Log = time.Now().UTC(), e.log.last()
+			e.emit(update{kind: eventReplace, problem: p})
+			continue
 		}
 		err := e.healthy(ctx, client)
 		switch {

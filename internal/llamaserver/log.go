@@ -39,6 +39,7 @@ type engineLog struct {
 	alarm  chan<- string // 1-buffered; gets the first line of the present start that is one of alarms
 	noGPU  bool          // the present start said that it finds none
 	broken bool          // the file cannot be written, and that was said
+	lines  uint64        // so far
 	tail   []string      // at most tailLines, oldest first
 	line   []byte        // what came after the last line break
 }
@@ -104,6 +105,7 @@ func (l *engineLog) keep(line []byte) {
 		l.alarm = nil
 	}
 	l.noGPU = l.noGPU || bytes.Contains(line, []byte("no usable GPU found")) // common/arg.cpp
+	l.lines++
 	if len(l.tail) == tailLines {
 		l.tail = slices.Delete(l.tail, 0, 1)
 	}
@@ -129,6 +131,13 @@ func (l *engineLog) sawNoGPU() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.noGPU
+}
+
+// count is how many lines the engine has written.
+func (l *engineLog) count() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines
 }
 
 // last is what the present start said last, oldest first.

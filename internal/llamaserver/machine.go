@@ -1,6 +1,10 @@
 package llamaserver
 
-import "time"
+import (
+	"time"
+
+	"github.com/ondol-app/ondol/internal/trust"
+)
 
 // eventKind is what may happen to the engine.
 type eventKind int
@@ -55,7 +59,7 @@ type machine struct {
 	next       func() uint64 // the generation of the next start
 	count      int           // automatic restarts
 	lastError  *Problem
-	distrusted uint64 // newest generation that was replaced
+	ends       []ending // of the last starts, oldest first
 
 	wanted    bool
 	active    bool
@@ -168,7 +172,36 @@ func (m *machine) drain(c Cause, how effect, now time.Time) effect {
 		return doNothing // under way
 	}
 	m.enter(Draining, c, now)
+	m.note(trust.EndAsked)
 	return how
+}
+
+// maxEnds is how many ends are remembered: whoever was at an engine asks soon.
+const maxEnds = 8
+
+// ending is how a start ended.
+type ending struct {
+	generation uint64
+	end        trust.End
+}
+
+// note takes down how the present start ends. The first word stands.
+func (m *machine) note(end trust.End) {
+	if n := len(m.ends); n > 0 && m.ends[n-1].generation == m.generation {
+		return
+	}
+	m.ends = append(m.ends[max(0, len(m.ends)+1-maxEnds):len(m.ends):len(m.ends)], ending{m.generation, end}) // readers have the old ones
+}
+
+// endOf is what a problem of an engine in use says of its end.
+func endOf(p *Problem) trust.End {
+	switch p.Code {
+	case CodeCrash, CodeWatchdog:
+		return trust.EndCrash
+	case CodeHang, CodeUnresponsive:
+		return trust.EndHang
+	}
+	return trust.EndReplaced
 }
 
 // replace ends an engine that cannot be trusted, as a failure of its own.
@@ -176,7 +209,8 @@ func (m *machine) replace(p *Problem, c Cause, now time.Time) effect {
 	if m.state == Draining {
 		return doNothing
 	}
-	m.pending, m.distrusted = p, m.generation
+	m.pending = p
+	m.note(endOf(p))
 	return m.drain(c, doKill, now)
 }
 
@@ -213,6 +247,7 @@ func (m *machine) ended(p *Problem, now time.Time) effect {
 	}
 	if p != nil {
 		m.lastError = p
+		m.note(endOf(p))
 	}
 	switch {
 	case p != nil && p.Code == CodeStuck:

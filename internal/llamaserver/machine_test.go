@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ondol-app/ondol/internal/trust"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -220,4 +222,55 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("failure at %v (-want +got):\n%s", s.at, diff)
 		}
 	}
+}
+
+// How a start ended is known as soon as its end is decided, and stays known.
+func TestEnds(t *testing.T) {
+	d := newDrive(t)
+	for i, tt := range []struct {
+		end  event // nil problem: asked
+		want trust.End
+	}{
+		{crash(), trust.EndCrash},
+		{event{kind: eventReplace, problem: problem(CodeHang, "")}, trust.EndHang},
+		{event{kind: eventReplace, problem: problem(CodePoisoned, "")}, trust.EndReplaced},
+		{event{kind: eventReplace, problem: problem(CodeWatchdog, "")}, trust.EndCrash},
+		{event{kind: eventRestart}, trust.EndAsked},
+		{event{kind: eventStop}, trust.EndAsked},
+	} {
+		d.m.step(event{kind: eventStart}, d.now)
+		d.toReady()
+		generation := d.m.generation
+		if d.endOf(generation) != trust.EndNone {
+			t.Errorf("%d: it has ended before it did", i)
+		}
+		tt.end.generation = generation
+		d.m.step(tt.end, d.now)
+		if got := d.endOf(generation); got != tt.want {
+			t.Errorf("%d: ended by %q, want %q", i, got, tt.want)
+		}
+		if d.m.active {
+			d.m.step(event{kind: eventEnded}, d.now)
+		}
+		if got := d.endOf(generation); got != tt.want {
+			t.Errorf("%d: ended by %q in the end, want %q", i, got, tt.want)
+		}
+		if !d.m.active {
+			d.m.step(event{kind: eventStart}, d.now)
+		}
+		d.m.step(event{kind: eventStop}, d.now)
+		d.m.step(event{kind: eventEnded}, d.now)
+	}
+	if len(d.m.ends) != maxEnds {
+		t.Errorf("%d ends are remembered", len(d.m.ends))
+	}
+}
+
+func (d *drive) endOf(generation uint64) trust.End {
+	for _, e := range d.m.ends {
+		if e.generation == generation {
+			return e.end
+		}
+	}
+	return trust.EndNone
 }

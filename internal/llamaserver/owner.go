@@ -201,7 +201,7 @@ func (o *owner) tell(before State) {
 
 func (o *owner) snapshot() *snapshot {
 	m, f := o.machine, o.facts
-	c := &snapshot{load: f.load, distrusted: m.distrusted, status: Status{
+	c := &snapshot{load: f.load, ends: m.ends, status: Status{
 		State: m.state, Cause: m.cause, Since: m.since, Generation: m.generation, Restarts: m.count, LastError: m.lastError,
 		PID: f.pid, Binary: f.binary, Version: f.version, Profile: o.server.config.Profile.Name, Flags: f.flags,
 		Model: f.model, Memory: f.memory, Fingerprint: f.fingerprint, Probe: f.probe, Canary: f.canary, OneAtATime: f.oneAtATime,

@@ -14,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/canary"
 	news "github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/llamaclient"
+	"github.com/ondol-app/ondol/internal/process"
 	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 )
@@ -35,6 +36,9 @@ type Config struct {
 	// nil = any start is tried.
 	CheckMemory func(model string, flags []string, version string) (Memory, *Problem) `json:"-"`
 
+	// Worked is the computing time a process took so far; nil = process.CPUTime.
+	Worked func(pid int) (time.Duration, error) `json:"-"`
+
 	// NextGeneration numbers the starts where engines beside this one are
 	// numbered too, each number once and rising; nil = 1, 2, 3 …
 	NextGeneration func() uint64 `json:"-"`
@@ -43,6 +47,7 @@ type Config struct {
 	ProbeTimeout  time.Duration // for the checks before it is ready, and for each call of later ones; default 5 min
 	HealthEvery   time.Duration // between health checks while ready; default 15 s
 	HealthTimeout time.Duration // for one health check; default 10 s
+	Silence       time.Duration // without a sign of work while calls are under way, after which it is replaced; default DefaultSilence
 	StopGrace     time.Duration // between SIGTERM and SIGKILL; default 10 s
 	Restart       RestartPolicy
 	Limits        llamaclient.Limits
@@ -100,7 +105,7 @@ type snapshot struct {
 	load     time.Duration // how long the last start took; 0 = not known
 	began    time.Time     // when the start under way, or the last one, began
 
-	distrusted uint64 // newest generation that was ended because it could not be trusted; 0 = none
+	ends []ending // of the last starts
 }
 
 type request struct {
@@ -138,9 +143,13 @@ func New(config Config) (*Server, error) {
 	setDefault(&config.ReferenceDelay, referenceDelay)
 	setDefault(&config.HealthEvery, 15*time.Second)
 	setDefault(&config.HealthTimeout, 10*time.Second)
+	setDefault(&config.Silence, DefaultSilence)
 	setDefault(&config.StopGrace, 10*time.Second)
 	if config.Restart == (RestartPolicy{}) {
 		config.Restart = DefaultRestartPolicy()
+	}
+	if config.Worked == nil {
+		config.Worked = process.CPUTime
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -259,9 +268,20 @@ func (s *Server) Current() (Instance, error) {
 		return *c.instance, nil
 	}
 	return Instance{}, &NotReadyError{
-		State: c.status.State, RetryAfter: c.wait(time.Now()), Distrusted: c.distrusted,
+		State: c.status.State, RetryAfter: c.wait(time.Now()),
 		Final: c.status.State == Stopped || c.status.State == Failed && c.status.RetryAt == nil,
 	}
+}
+
+// End says how the start of that generation ended; trust.EndNone while it has
+// not, and for one long gone.
+func (s *Server) End(generation uint64) trust.End {
+	for _, e := range s.current.Load().ends {
+		if e.generation == generation {
+			return e.end
+		}
+	}
+	return trust.EndNone
 }
 
 // wait estimates when an engine will be ready, by how long the last start took.

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/enginetest"
+	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/llamaserver/fakellama"
 	"github.com/ondol-app/ondol/internal/process"
+	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/vector"
 )
 
 // patience is how long a test waits for what must come; it is no limit of the product.
@@ -436,6 +439,35 @@ func TestHealthChecks(t *testing.T) {
 	fake.Set(t, fakellama.Faults{})
 	if process.Identify(first.PID).Alive() {
 		t.Error("the sick engine is still there")
+	}
+}
+
+// An engine that has a request and gives no sign of work is replaced, though
+// its health check is fine; one that computes is left alone however long.
+func TestSilenceReplacesTheEngine(t *testing.T) {
+	config := fakeConfig(t, fakellama.Install(t, fakellama.Faults{HangOn: "abyss", BusyOn: "toil"}))
+	config.Silence = 400 * time.Millisecond
+	s := run(t, config)
+	first := await(t, s, "ready", in(llamaserver.Ready))
+	embed := func(text string) error {
+		now, err := s.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = now.Client.Embed(t.Context(), []string{text}, vector.Expect{})
+		return err
+	}
+	if err := embed("toil for two seconds"); err != nil || s.Snapshot().Generation != first.Generation {
+		t.Errorf("an engine at work: %v, %+v", err, s.Snapshot())
+	}
+	if err := embed("the abyss"); !errors.Is(err, llamaclient.ErrBroken) {
+		t.Errorf("a silent engine: %v", err)
+	}
+	second := await(t, s, "another ready engine", func(s llamaserver.Status) bool {
+		return s.State == llamaserver.Ready && s.Generation == first.Generation+1
+	})
+	if second.LastError.Code != llamaserver.CodeHang || s.End(first.Generation) != trust.EndHang || s.End(second.Generation) != trust.EndNone {
+		t.Errorf("%v, ends %q and %q", second.LastError, s.End(first.Generation), s.End(second.Generation))
 	}
 }
 

@@ -200,7 +200,6 @@ type NotReadyError struct {
 	State      State
 	RetryAfter time.Duration // estimate, at least a second
 	Final      bool          // nobody but a person will start one
-	Distrusted uint64        // newest generation that was ended because it could not be trusted; 0 = none
 }
 
 func (e *NotReadyError) Error() string {

@@ -56,6 +56,8 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Engine.MemoryCheck }},
 	{Key: "engine.check_every", Default: 1000, Unit: "vectors", Min: 10, Max: 1000000, Meaning: "after so many vectors a few fixed texts are embedded to see whether the engine is still right",
 		field: func(s *Settings) any { return &s.Engine.CheckEvery }},
+	{Key: "engine.silence", Default: 2 * time.Minute, Min: 1, Max: 3600, Meaning: "longest time an engine that has requests may give no sign of work (no answer, no line in its log, no processor time) before it is replaced",
+		field: func(s *Settings) any { return &s.Engine.Silence }},
 
 	{Key: "admission.executing", Default: 2, Unit: "requests", Min: 1, Max: 64, Meaning: "requests the engine works on at once; at most its slots",
 		field: func(s *Settings) any { return &s.Admission.Executing }},

@@ -48,6 +48,8 @@ type Engine struct {
 	MemoryCheck  bool     // refuse a start that needs more memory than there is
 	CheckEvery   int      // vectors between two checks of the engine
 
+	Silence time.Duration // without a sign of work, from an engine that has requests
+
 	CandidateSlower int           // percent of the live engine's median time
 	Probation       time.Duration // after a promotion
 }

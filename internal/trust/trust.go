@@ -67,6 +67,7 @@ const (
 	ReasonPoison  Reason = "poison"  // after it, the engine's vectors were wrong until it was restarted
 	ReasonInvalid Reason = "invalid" // its own vector was invalid again and again, others were not
 	ReasonHang    Reason = "hang"    // the engine did not answer, again and again
+	ReasonCrash   Reason = "crash"   // the engine ended when it had it, again and again
 )
 
 // String returns the reason as it stands in JSON.
@@ -110,3 +111,30 @@ const (
 	FaultPoisoned = "poisoned" // wrong vectors for a text that it once had right
 	FaultHang     = "hang"     // no answer within the time limit
 )
+
+// End says how one life of an engine ended.
+type End string
+
+const (
+	EndNone     End = ""         // it has not, as far as is known
+	EndUnknown  End = "unknown"  // whoever runs it does not tell
+	EndAsked    End = "asked"    // somebody wanted it to
+	EndReplaced End = "replaced" // it was not to be believed any more
+	EndCrash    End = "crash"    // by itself, while in use
+	EndHang     End = "hang"     // it was ended because it did not answer
+)
+
+// String returns the end as it is logged.
+func (e End) String() string { return string(e) }
+
+// Blames is the reason by which what the engine had just then is under
+// suspicion; empty when it is not.
+func (e End) Blames() Reason {
+	switch e {
+	case EndCrash:
+		return ReasonCrash
+	case EndHang:
+		return ReasonHang
+	}
+	return ""
+}

@@ -37,7 +37,6 @@ type UnavailableError struct {
 	State      string        // of the engine: "starting", "failed", StateLost, …
 	RetryAfter time.Duration // when it may be back; 0 = not known
 	Final      bool          // nothing is about to change that but a person
-	Distrusted uint64        // newest generation that was ended because it could not be trusted; 0 = none known
 	Err        error         // what told us; may be nil
 }
 

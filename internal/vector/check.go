@@ -27,6 +27,7 @@ const (
 
 	// Not of a reply: of an input.
 	ReasonPoison      Reason = "poison"      // after it the engine's vectors are wrong
+	ReasonFatal       Reason = "fatal"       // the engine ended, or hung, when it had nothing else, twice
 	ReasonQuarantined Reason = "quarantined" // it did harm before, and the engine is not asked again
 )
 

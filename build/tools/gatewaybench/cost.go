@@ -116,6 +116,8 @@ func (f fixed) Borrow() (embedding.Instance, func(), error) {
 	return embedding.Instance(f), func() {}, nil
 }
 
+func (fixed) End(uint64) trust.End { return trust.EndUnknown }
+
 func (f fixed) Changed() (<-chan struct{}, func()) { return nil, func() {} }
 
 func (f fixed) Replace(context.Context, uint64, trust.Fault) error {

@@ -50,6 +50,7 @@ type Faults struct {
 	// Of inputs that contain the text; empty = none.
 	StickyOn string `json:"sticky_on"` // from it on every vector is NaN until the program ends
 	HangOn   string `json:"hang_on"`   // no answer at all
+	BusyOn   string `json:"busy_on"`   // computes for two seconds before it answers
 	CrashOn  string `json:"crash_on"`  // ends the program with status 3
 	AlarmOn  string `json:"alarm_on"`  // writes the line a GPU's watchdog leaves in the log, and does not answer
 

@@ -218,6 +218,10 @@ func (s *server) embed(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	if has(request.Input, faults.BusyOn) {
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		}
+	}
 	select {
 	case <-time.After(time.Duration(faults.DelayMS) * time.Millisecond):
 	case <-r.Context().Done():

@@ -8,7 +8,7 @@ FUZZFOR ?= 20s
 export CGO_ENABLED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready build page desktop run test lint bench verify fuzz clean distclean
+.PHONY: help setup ready build page desktop run test lint bench eval verify fuzz clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,9 @@ bench: setup build ## run the benchmarks, then measure the built app: latency, l
 	$(GO) test -run '^$$' -bench . -benchmem -tags $(GOTAGS) ./...
 	$(GO) run -tags $(GOTAGS) ./build/tools/gatewaybench $(BENCH)
 	@if [ -r /proc/self/io ]; then $(GO) run -tags $(GOTAGS) ./build/tools/idlebench; fi
+
+eval: setup build ## measure how well search ranks: our own collection, and Cranfield where it is (EVAL="-v -data FOLDER": its flags)
+	$(GO) run -tags $(GOTAGS) ./build/tools/eval $(EVAL)
 
 verify: setup build ## the full trial of the Qwen3-shaped model with the reference flags (ten minutes on a quiet machine)
 	@bash build/verify.sh

@@ -9,28 +9,29 @@ import (
 	"strings"
 )
 
-// collection is documents, questions, and which documents answer which.
-type collection struct {
-	documents []entry
-	queries   []entry
-	relevant  []map[string]bool // by query: ids of documents
-}
-
 type entry struct{ id, title, text string }
 
-// readCranfield reads the three files of the Cranfield 1400 collection.
+// readCranfield reads the three files of the Cranfield 1400 collection, 1400
+// abstracts and 225 questions judged by people. Gains are binary: grades 1 to 4
+// count as relevant, -1 and 5 do not.
 func readCranfield(dir string) (collection, error) {
-	var c collection
-	var err error
-	if c.documents, err = readEntries(filepath.Join(dir, "cran.all.1400")); err != nil {
+	c := collection{name: "cranfield"}
+	abstracts, err := readEntries(filepath.Join(dir, "cran.all.1400"))
+	if err != nil {
 		return c, err
 	}
-	if c.queries, err = readEntries(filepath.Join(dir, "cran.qry")); err != nil {
+	for _, a := range abstracts {
+		c.documents = append(c.documents, file{a.id + ".md", []byte("# " + a.title + "\n\n" + a.text)})
+	}
+	asked, err := readEntries(filepath.Join(dir, "cran.qry"))
+	if err != nil {
 		return c, err
 	}
-	c.relevant = make([]map[string]bool, len(c.queries))
-	for i := range c.relevant {
-		c.relevant[i] = make(map[string]bool)
+	for _, q := range asked {
+		c.queries = append(c.queries, query{"question", strings.Join(strings.Fields(q.text), " "), make(map[string]bool)})
+	}
+	for _, q := range unanswered {
+		c.queries = append(c.queries, query{kind: unanswerable, text: q})
 	}
 	f, err := os.Open(filepath.Join(dir, "cranqrel"))
 	if err != nil {
@@ -39,15 +40,15 @@ func readCranfield(dir string) (collection, error) {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// Query (1 … 225 in the order of the file, whatever its .I says), document, grade.
-		var query, doc, grade int
-		if _, err := fmt.Sscan(lines.Text(), &query, &doc, &grade); err != nil {
+		var number, doc, grade int
+		if _, err := fmt.Sscan(lines.Text(), &number, &doc, &grade); err != nil {
 			return c, fmt.Errorf("read judgement %q: %w", lines.Text(), err)
 		}
-		if query < 1 || query > len(c.queries) {
-			return c, fmt.Errorf("judgement for query %d of %d", query, len(c.queries))
+		if number < 1 || number > len(asked) {
+			return c, fmt.Errorf("judgement for query %d of %d", number, len(asked))
 		}
 		if grade >= 1 && grade <= 4 { // -1 and 5: of no interest
-			c.relevant[query-1][strconv.Itoa(doc)] = true
+			c.queries[number-1].relevant[strconv.Itoa(doc)+".md"] = true
 		}
 	}
 	return c, nil
@@ -82,4 +83,19 @@ func readEntries(path string) ([]entry, error) {
 		}
 	}
 	return all, nil
+}
+
+// unanswered are questions to which a collection on aerodynamics holds no
+// answer, some of them with its words in them.
+var unanswered = []string{
+	"kimchi stew recipe", "how to bake sourdough bread at home", "deadline for the annual tax return", "who won the world cup in 2002",
+	"heart disease treatment for older patients", "rent contract for a small apartment", "guitar chords for beginners", "treatment of diabetes",
+	"python list comprehension with two loops", "best restaurants in Paris", "how do I reset my password", "history of the Roman empire",
+	"garden plants that need little water", "vacation policy for employees", "causes of the stock market crash", "dog training tips",
+	"how to change a flat tire", "wedding speech for the best man", "sales of helicopters in japan last quarter", "wing chun kung fu schools",
+	"weather forecast for tomorrow", "flight tickets to new york", "paper folding for children", "lift my mood with music",
+	"shock absorber for a mountain bike", "plate tectonics and earthquakes", "boundary dispute between two neighbours", "stream a film online",
+	"panel discussion on education", "pressure at the workplace", "gas prices this week", "heating bill of the family house",
+	"circuit breaker keeps tripping", "blood circulation in the brain", "laminate flooring for the kitchen", "jet lag remedies",
+	"solutions for hair loss", "shell script to rename files", "cone of vanilla ice cream", "buckling a child seat",
 }

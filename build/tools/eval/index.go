@@ -12,9 +12,9 @@ import (
 	"github.com/ondol-app/ondol/internal/sqlite"
 )
 
-// fill writes each document as one Markdown file with its title as heading
-// and puts it into the index the way the indexer does.
-func fill(ctx context.Context, db *sqlite.DB, e engine, dir string, documents []entry) error {
+// fill writes the documents as files and puts them into the index the way the
+// indexer does.
+func fill(ctx context.Context, db *sqlite.DB, e engine, dir string, documents []file) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -24,15 +24,18 @@ func fill(ctx context.Context, db *sqlite.DB, e engine, dir string, documents []
 	}
 	var changes document.Changes
 	for _, d := range documents {
-		path := filepath.Join(dir, d.id+".md")
-		if err := os.WriteFile(path, []byte("# "+d.title+"\n\n"+d.text), 0o600); err != nil {
+		path := filepath.Join(dir, filepath.FromSlash(d.name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, d.content, 0o600); err != nil {
 			return err
 		}
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		changes.Found = append(changes.Found, document.File{Path: d.id + ".md", FileID: d.id, Size: info.Size(), Modified: info.ModTime().UTC()})
+		changes.Found = append(changes.Found, document.File{Path: d.name, FileID: d.name, Size: info.Size(), Modified: info.ModTime().UTC()})
 	}
 	if err := db.ApplyScan(ctx, folder.ID, changes); err != nil {
 		return err

@@ -13,10 +13,8 @@ import (
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
-	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/remote"
 	"github.com/ondol-app/ondol/internal/search"
-	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
 	"github.com/ondol-app/ondol/internal/trust"
 )
@@ -179,16 +177,4 @@ func validityForControl(door *embedding.Service) func() control.Validity {
 		}
 		return v
 	}
-}
-
-// settingsForControl lists the settings in force, as they were at the start.
-func settingsForControl(s *settings.Loaded, paths locations.Paths) func() control.Settings {
-	list := control.Settings{File: paths.Settings}
-	for _, k := range settings.Knobs() {
-		value, _ := s.Value(k.Key)
-		list.Settings = append(list.Settings, control.Setting{
-			Key: k.Key, Value: value, Default: k.DefaultText(), Source: string(s.Sources[k.Key]), Unit: k.Unit,
-		})
-	}
-	return func() control.Settings { return list }
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/ondol-app/ondol/internal/admission"
@@ -22,19 +21,19 @@ import (
 const secondPlace = "second"
 
 // keeper builds what holds our llama-server, and candidates beside it.
-func (p *parts) keeper(s *settings.Loaded, paths locations.Paths, executable string) (*engines.Keeper, error) {
+func (p *parts) keeper(s *settings.Loaded, paths locations.Paths) (*engines.Keeper, error) {
 	logger := p.logger.With("part", "engine")
 	return engines.New(engines.Config{
 		Live: engines.Setup{Server: s.Engine.Server, Model: s.Engine.Model, Profile: s.Engine.Profile, Flags: s.Engine.Flags},
 		Build: func(setup engines.Setup, place engines.Place) (llamaserver.Config, error) {
 			chosen := s.Settings
 			takeSetup(&chosen.Engine, setup)
-			model := findModel(setup.Model, paths, executable)
+			model := findModel(setup.Model, paths, p.ground.executable)
 			profile, err := chooseProfile(chosen.Engine, model)
 			if err != nil {
 				return llamaserver.Config{}, err
 			}
-			if err := checkCapacity(chosen, profile.Flags); err != nil {
+			if err := p.ground.holds(&chosen); err != nil {
 				return llamaserver.Config{}, err
 			}
 			return llamaserver.Config{
@@ -51,8 +50,8 @@ func (p *parts) keeper(s *settings.Loaded, paths locations.Paths, executable str
 		Bench: engines.Bench{
 			Passages: p.index.SamplePassages, Turn: p.trialTurn, RSS: process.RSS, Slower: float64(s.Engine.CandidateSlower) / 100,
 		},
-		Save:  func(setup engines.Setup) error { return saveSetup(paths.Settings, setup) },
-		Fits:  func(setup engines.Setup, beside bool) error { return p.fits(s, paths, executable, setup, beside) },
+		Save:  p.saveSetup,
+		Fits:  func(setup engines.Setup, beside bool) error { return p.fits(s, paths, setup, beside) },
 		Index: indexForEngines{p}, File: paths.Candidates(), Probation: s.Engine.Probation, Keep: s.Index.KeepGenerations,
 		Notify: p.recorder.Notify, Logger: logger,
 	})
@@ -74,18 +73,15 @@ func (p *parts) trialTurn(ctx context.Context) (func(), error) {
 
 // saveSetup makes an engine the settings' own. Only what differs from the
 // settings of now is written: the environment may be where the rest is from.
-func saveSetup(file string, setup engines.Setup) error {
-	now, err := settings.Load(settings.Config{File: file, Getenv: os.Getenv})
-	if err != nil {
-		return err
-	}
-	to := now.Engine
+func (p *parts) saveSetup(setup engines.Setup) error {
+	now := p.settings.Now().Engine
+	to := now
 	takeSetup(&to, setup)
-	changes, err := now.Engine.Changes(to)
-	if err != nil || len(changes) == 0 {
-		return err
+	changes := now.Changes(to)
+	if len(changes) == 0 {
+		return nil
 	}
-	_, err = settings.Update(file, changes, acceptSettings)
+	_, err := p.settings.Change(changes)
 	return err
 }
 
@@ -99,8 +95,8 @@ func (p *parts) candidates() control.Candidates {
 
 // fits refuses a candidate whose model does not embed, or that memory does not
 // hold beside the live engine. What is not known is no reason.
-func (p *parts) fits(s *settings.Loaded, paths locations.Paths, executable string, setup engines.Setup, beside bool) error {
-	path := findModel(setup.Model, paths, executable)
+func (p *parts) fits(s *settings.Loaded, paths locations.Paths, setup engines.Setup, beside bool) error {
+	path := findModel(setup.Model, paths, p.ground.executable)
 	model, err := models.Inspect(path)
 	if err != nil {
 		return nil // its start says why

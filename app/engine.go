@@ -1,13 +1,11 @@
 package app
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/models"
@@ -61,6 +59,12 @@ func isStarter(path string) bool { return filepath.Base(path) == starterModel }
 // chooseProfile is the flags to run model with: the profile that is set, else
 // the one made for the model, with the owner's own flags after it.
 func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, error) {
+	m, _ := models.Inspect(model) // the engine says what is wrong with it
+	return profileFor(engine, model, m)
+}
+
+// profileFor is chooseProfile for a model that was read; m is nil where it could not be.
+func profileFor(engine settings.Engine, model string, m *models.Model) (llamaserver.Profile, error) {
 	name := engine.Profile
 	if name == "" {
 		name = "standard"
@@ -76,7 +80,7 @@ func chooseProfile(engine settings.Engine, model string) (llamaserver.Profile, e
 		}
 		return llamaserver.Profile{}, settings.NoChoice("engine.profile", name, names...)
 	}
-	if m, err := models.Inspect(model); err == nil { // else the engine says what is wrong with it
+	if m != nil {
 		profile.Flags = m.FlagsFor(profile.Flags)
 	}
 	profile.Flags = append(slices.Clone(profile.Flags), engine.Flags...)
@@ -94,37 +98,4 @@ func searchTrust(engine func() llamaserver.Status) func(fingerprint string) sear
 		}
 		return search.WeakTrust()
 	}
-}
-
-// checkCapacity refuses settings that do not hold together with the engine's flags.
-func checkCapacity(s settings.Settings, flags []string) error {
-	c := settings.Capacity{
-		Permits: s.Admission.Executing, Background: s.Admission.Background,
-		LongestInput: s.Engine.LongestInput, ChunkMax: s.Index.ChunkMax,
-		Connections: llamaclient.DefaultLimits().MaxConns,
-	}
-	if s.Roles.Embed.Remote() {
-		// How many it serves at once, and how long an input may be, is its own affair.
-		c.Slots, c.Batch, c.Ubatch = s.Admission.Executing, math.MaxInt, math.MaxInt
-	} else if err := c.ReadFlags(flags); err != nil {
-		return err
-	}
-	if err := c.Check(); err != nil {
-		return err
-	}
-	return checkRoles(s)
-}
-
-// acceptSettings is checkCapacity for settings that are not in force yet.
-func acceptSettings(l *settings.Loaded) error {
-	paths, err := locations.Resolve(locations.Current())
-	if err != nil {
-		return err
-	}
-	executable, _ := os.Executable() // without it the bundled model is just not seen
-	profile, err := chooseProfile(l.Engine, findModel(l.Engine.Model, paths, executable))
-	if err != nil {
-		return err
-	}
-	return checkCapacity(l.Settings, profile.Flags)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
@@ -86,28 +85,5 @@ func TestTrust(t *testing.T) {
 		if got := searchTrust(func() llamaserver.Status { return engine })(tt.fingerprint); got != tt.want {
 			t.Errorf("%s, vectors of %s: %+v", tt.name, tt.fingerprint, got)
 		}
-	}
-}
-
-// Every profile that is delivered must hold with the settings as delivered.
-func TestProfilesHoldTheChain(t *testing.T) {
-	loaded, err := settings.Load(settings.Config{File: filepath.Join(t.TempDir(), "none"), Getenv: func(string) string { return "" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"reference", "standard", "small", "starter"} {
-		profile, err := chooseProfile(settings.Engine{Profile: name}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := checkCapacity(loaded.Settings, profile.Flags); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	tight := loaded.Settings
-	tight.Admission.Executing, tight.Admission.Wait = 3, time.Second
-	profile, _ := chooseProfile(settings.Engine{Profile: "small"}, "") // two slots
-	if err := checkCapacity(tight, profile.Flags); err == nil || !strings.Contains(err.Error(), "admission.executing (3) must be ≤ -np (2)") {
-		t.Errorf("three permits on two slots: %v", err)
 	}
 }

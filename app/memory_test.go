@@ -81,13 +81,15 @@ func TestAProfileDoesNotOverruleTheModelsPooling(t *testing.T) {
 // What would not be started is not set either, and the reply names what fits.
 func TestUseRefusesWhatDoesNotFit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "settings.toml")
-	loaded, err := settings.Load(settings.Config{File: file, Getenv: func(string) string { return "" }})
+	env := map[string]string{}
+	sources := settings.Config{File: file, Getenv: func(k string) string { return env[k] }}
+	loaded, err := settings.Load(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := library{settings: loaded, file: file, machine: models.Machine{Total: 2 << 30}, engine: func() llamaserver.Status {
-		return llamaserver.Status{Version: "0.7.0 (build 11669, commit Debian)"}
-	}}
+	machine := models.Machine{Total: 2 << 30}
+	l := library{live: settings.NewLive(settings.LiveConfig{Config: sources, Facts: groundOf(t, machine).facts}, loaded), machine: machine,
+		engine: func() llamaserver.Status { return llamaserver.Status{Version: measured} }}
 	use := control.UseModel{Path: enginetest.Qwen3Shaped(t), Profile: "reference"}
 	_, err = l.Use(t.Context(), use)
 	refused, ok := errors.AsType[*control.Error](err)
@@ -97,12 +99,14 @@ func TestUseRefusesWhatDoesNotFit(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the settings were changed: %v", err)
 	}
-	l.settings.Engine.MemoryCheck = false
+	if _, err := l.live.Change(map[string]string{"engine.memory_check": "false"}); err != nil {
+		t.Fatal(err)
+	}
 	used, err := l.Use(t.Context(), use)
 	if err != nil || used.Applies != control.AppliesNextStart || used.Model.Memory == nil || used.Before["engine.model"] != "" {
 		t.Errorf("with the check off: %+v, %v", used, err)
 	}
-	l.settings.Sources["engine.model"] = settings.FromEnv
+	env["ONDOL_MODEL"] = enginetest.StarterModel(t)
 	if used, err := l.Use(t.Context(), use); err != nil || used.Applies != control.AppliesOverridden || used.Overriding[0] != "engine.model" {
 		t.Errorf("under a variable: %+v, %v", used, err)
 	}

@@ -21,17 +21,15 @@ import (
 	"github.com/ondol-app/ondol/internal/upstream"
 )
 
-// library is the models of this machine as control sees them, beside the
-// settings that were in force at the start.
+// library is the models of this machine as control sees them.
 type library struct {
-	settings *settings.Loaded
-	file     string // of the settings
-	places   []models.Place
-	machine  models.Machine
-	engine   func() llamaserver.Status
+	live    *settings.Live
+	places  []models.Place
+	machine models.Machine
+	engine  func() llamaserver.Status
 }
 
-func newLibrary(s *settings.Loaded, paths locations.Paths, executable string, machine models.Machine, engine func() llamaserver.Status) library {
+func newLibrary(s *settings.Live, paths locations.Paths, executable string, machine models.Machine, engine func() llamaserver.Status) library {
 	env := models.Environment{GOOS: runtime.GOOS, Getenv: os.Getenv, Own: paths.Models()}
 	env.Home, _ = os.UserHomeDir() // without one fewer places are known
 	for _, path := range bundledModels(executable) {
@@ -40,7 +38,7 @@ func newLibrary(s *settings.Loaded, paths locations.Paths, executable string, ma
 			break
 		}
 	}
-	return library{settings: s, file: paths.Settings, places: models.Places(env), machine: machine, engine: engine}
+	return library{live: s, places: models.Places(env), machine: machine, engine: engine}
 }
 
 // List looks through every place.
@@ -95,7 +93,7 @@ func (l library) describe(m models.Found) control.Model {
 func (l library) running() []string {
 	paths := []string{l.engine().Model.Path}
 	for _, role := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
-		if chosen := l.settings.Roles.Of(role); chosen.Kind == settings.KindLocal {
+		if chosen := l.live.Now().Roles.Of(role); chosen.Kind == settings.KindLocal {
 			paths = append(paths, chosen.Model)
 		}
 	}
@@ -105,9 +103,9 @@ func (l library) running() []string {
 // profile is how the model would be run: with the profile named, else the one set.
 func (l library) profile(m *models.Model, name string) (llamaserver.Profile, error) {
 	if m.Role == upstream.RoleRerank || m.Role == upstream.RoleChat {
-		return roleProfile(m.Role, *l.settings.Roles.Of(m.Role))
+		return roleProfile(m.Role, *l.live.Now().Roles.Of(m.Role))
 	}
-	engine := l.settings.Engine
+	engine := l.live.Now().Engine
 	if name != "" {
 		engine.Profile = name
 	}
@@ -117,7 +115,7 @@ func (l library) profile(m *models.Model, name string) (llamaserver.Profile, err
 func (l library) weigh(m *models.Model, profile llamaserver.Profile) models.Verdict {
 	var others []models.Profile
 	if m.Role == upstream.RoleEmbed {
-		others = smallerProfiles(l.settings.Engine)
+		others = smallerProfiles(l.live.Now().Engine)
 	}
 	return m.Weigh(l.machine, models.Profile{Name: profile.Name, Flags: profile.Flags}, others, buildNumber(l.engine().Version))
 }
@@ -135,7 +133,7 @@ func (l library) Use(ctx context.Context, req control.UseModel) (control.UsedMod
 	if err != nil {
 		return control.UsedModel{}, &control.Error{Status: http.StatusBadRequest, Code: control.CodeInvalidValue, Message: err.Error(), Remedy: "send one of them"}
 	}
-	if l.machine.Total > 0 && l.settings.Engine.MemoryCheck {
+	if l.machine.Total > 0 && l.live.Now().Engine.MemoryCheck {
 		if v := l.weigh(&model.Model, profile); !v.Fits {
 			return control.UsedModel{}, memoryError(v)
 		}
@@ -144,21 +142,13 @@ func (l library) Use(ctx context.Context, req control.UseModel) (control.UsedMod
 	if req.Profile != "" {
 		changes["engine.profile"] = req.Profile
 	}
-	before, err := settings.Update(l.file, changes, acceptSettings)
-	if refused, ok := errors.AsType[*settings.ProblemsError](err); ok {
-		return control.UsedModel{}, &control.Error{Status: http.StatusConflict, Code: control.CodeInvalidValue, Message: refused.Error(), Remedy: "correct the settings first, or choose another profile"}
-	}
+	changed, err := l.live.Change(changes)
 	if err != nil {
 		return control.UsedModel{}, err
 	}
-	used := control.UsedModel{Model: l.describe(model), Profile: profile.Name, Before: before, Applies: control.AppliesNextStart}
-	for _, key := range slices.Sorted(maps.Keys(changes)) {
-		if source := l.settings.Sources[key]; source == settings.FromEnv || source == settings.FromFlag {
-			used.Overriding = append(used.Overriding, key)
-		}
-	}
+	used := control.UsedModel{Model: l.describe(model), Profile: profile.Name, Before: changed.Before, Overriding: changed.Overridden, Applies: control.AppliesNextStart}
 	switch now := l.engine(); {
-	case l.settings.Roles.Embed.Remote():
+	case l.live.Now().Roles.Embed.Remote():
 		used.Applies = control.AppliesLocal
 	case len(used.Overriding) > 0:
 		used.Applies = control.AppliesOverridden

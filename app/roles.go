@@ -53,7 +53,7 @@ func wireRole(name upstream.Role, s *settings.Loaded, paths locations.Paths, log
 	if err != nil {
 		return nil, fmt.Errorf("roles.%s: %w", name, err)
 	}
-	if r.gate, err = admission.NewGate(admission.Limits{Executing: chosen.Executing, Waiting: chosen.Waiting, Wait: chosen.Wait}); err != nil {
+	if r.gate, err = admission.NewGate(roleLimits(&chosen)); err != nil {
 		return nil, fmt.Errorf("roles.%s: %w", name, err)
 	}
 	if r.door, err = relay.New(relay.Config{Role: name, Gate: r.gate, Engine: r.engine, Total: chosen.Total, Logger: logger.With("part", "relay")}); err != nil {
@@ -102,24 +102,6 @@ func newRemote(name upstream.Role, chosen settings.Role, logger *slog.Logger, no
 		config.Key = func(ctx context.Context) (string, error) { return keychain.System{}.Get(ctx, chosen.Key) }
 	}
 	return remote.New(config)
-}
-
-// checkRoles refuses roles whose permits outnumber the slots of their engine.
-func checkRoles(s settings.Settings) error {
-	for _, name := range upstream.Roles() {
-		chosen := *s.Roles.Of(name)
-		if name == upstream.RoleEmbed || chosen.Kind != settings.KindLocal {
-			continue
-		}
-		profile, err := roleProfile(name, chosen)
-		if err != nil {
-			return err
-		}
-		if err := chosen.CheckFlags(name, profile.Flags); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // status is the role now.

@@ -26,7 +26,8 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 	if err != nil {
 		return err
 	}
-	loaded, err := settings.Load(settings.Config{File: paths.Settings, Getenv: os.Getenv, Flags: flags})
+	sources := settings.Config{File: paths.Settings, Getenv: os.Getenv, Flags: flags}
+	loaded, err := settings.Load(sources)
 	if err != nil {
 		return err
 	}
@@ -40,14 +41,14 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 	defer held.release()
 	defer clearRun(paths)
 
-	level, err := logs.Level(loaded.Log)
-	if err != nil {
+	level := new(slog.LevelVar)
+	if err := setLevel(level, loaded.Log); err != nil {
 		return err
 	}
 	logger, closer := logs.Open(logs.Config{File: paths.Log(), Mirror: os.Stderr, Level: level})
 	defer func() { err = errors.Join(err, closer.Close()) }()
 
-	a, err := wire(ctx, loaded, paths, logger)
+	a, err := wire(ctx, sources, loaded, paths, logger, level)
 	if err != nil {
 		noteRefusal(paths.Log(), level, err)
 		return err
@@ -65,7 +66,7 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 
 // noteRefusal writes why the app did not start into the log alone: whoever
 // started it is told by the command line, once.
-func noteRefusal(file string, level slog.Level, err error) {
+func noteRefusal(file string, level slog.Leveler, err error) {
 	logger, closer := logs.Open(logs.Config{File: file, Level: level})
 	logger.Error("Start refused", "err", err)
 	_ = closer.Close() // the refusal itself is what matters

@@ -26,7 +26,7 @@ func TestStartIsRefusedInOneSentence(t *testing.T) {
 		}, 1, []string{"ondol.db is damaged", "your own files are untouched", "Move it away", "the index is rebuilt"}},
 		{"unknown profile", func(_ *testing.T, h *home) { h.env = append(h.env, "ONDOL_PROFILE=bogus") }, 2,
 			[]string{"engine.profile = bogus: one of", "standard", "starter"}},
-		{"too many permits", settingsFile("[admission]\nexecuting = 9\n"), 2, []string{"admission.executing (9) must be ≤ -np", "Change admission.executing."}},
+		{"too many permits", settingsFile("[admission]\nexecuting = 9\n"), 2, []string{"admission.executing (9) must be ≤ -np", "or set: admission.executing = 4"}},
 		{"taken port", func(t *testing.T, h *home) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

@@ -34,6 +34,9 @@ import (
 // the order of the fields, and knows only what wire handed to it.
 type parts struct {
 	machine  models.Machine // zero when the system does not tell
+	ground   *ground
+	settings *settings.Live
+	level    *slog.LevelVar // of the log
 	models   library
 	logger   *slog.Logger
 	index    *sqlite.DB
@@ -42,6 +45,7 @@ type parts struct {
 	engine   embedder
 	engines  *engines.Keeper // nil where somebody else's engine embeds
 	gate     *admission.Gate
+	alone    bool // the engine was never tried with two texts at once: nobody wanted that when the app started
 	recent   *history.History
 	door     *embedding.Service
 	cache    *vectorcache.Cache
@@ -56,9 +60,9 @@ type parts struct {
 
 // wire builds the parts, opens the database and takes the two addresses, so
 // that whatever keeps the app from starting is known before anything runs.
-func wire(ctx context.Context, s *settings.Loaded, paths locations.Paths, logger *slog.Logger) (*parts, error) {
-	p := &parts{logger: logger}
-	if err := p.build(ctx, s, paths); err != nil {
+func wire(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, level *slog.LevelVar) (*parts, error) {
+	p := &parts{logger: logger, level: level}
+	if err := p.build(ctx, sources, s, paths); err != nil {
 		return nil, errors.Join(startError(err), p.abandon())
 	}
 	return p, nil
@@ -76,7 +80,7 @@ func (p *parts) abandon() error {
 	return err
 }
 
-func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.Paths) error {
+func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths) error {
 	executable, err := os.Executable()
 	if err == nil {
 		executable, err = filepath.EvalSymlinks(executable)
@@ -87,13 +91,8 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 	if p.machine, err = models.ThisMachine(); err != nil {
 		p.logger.Warn("starts are not checked for memory", "error", err)
 	}
-	p.models = newLibrary(s, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
-	model := findModel(s.Engine.Model, paths, executable)
-	profile, err := chooseProfile(s.Engine, model)
-	if err != nil {
-		return err
-	}
-	if err := checkCapacity(s.Settings, profile.Flags); err != nil {
+	p.ground = newGround(p.machine, paths, executable, p.engineVersion)
+	if err := p.ground.holds(&s.Settings); err != nil {
 		return err
 	}
 	if p.index, err = sqlite.OpenConfig(ctx, sqlite.Config{
@@ -102,6 +101,10 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 		return err
 	}
 	p.recorder = journal.NewRecorder(p.index, p.logger.With("part", "journal"))
+	p.settings = settings.NewLive(settings.LiveConfig{
+		Config: sources, Facts: p.ground.facts, Apply: p.apply, Notify: p.recorder.Notify, Logger: p.logger.With("part", "settings"),
+	}, s)
+	p.models = newLibrary(p.settings, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
 	p.evidence = &evidenceKeeper{store: p.index, queue: make(chan trust.Evidence, evidenceQueue), logger: p.logger.With("part", "evidence")}
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
 		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify, p.memoryCheck(s, nil))
@@ -113,15 +116,13 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 			p.roles = append(p.roles, r)
 		}
 	}
-	if p.gate, err = admission.NewGate(admission.Limits{
-		Executing: s.Admission.Executing, Waiting: s.Admission.Waiting,
-		Wait: s.Admission.Wait, Background: s.Admission.Background,
-	}); err != nil {
+	if p.gate, err = admission.NewGate(gateLimits(&s.Settings)); err != nil {
 		return err
 	}
+	p.alone = s.Admission.Executing == 1
 	p.watchOverload(upstream.RoleEmbed, p.gate)
 	p.recent = history.New(history.Config{Read: p.figures, Busy: p.gate.Busy()})
-	engine, err := p.embedEngine(s, paths, executable)
+	engine, err := p.embedEngine(s, paths)
 	if err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 		Store: p.index, Embedder: doorForIndexer{door: p.door, engine: p.inService}, Log: p.logger.With("part", "indexer"),
 		DefaultIgnores: true, Own: []string{paths.Data, paths.Logs, paths.Cache, paths.Run},
 		Limits:    extract.Limits{MaxBytes: int64(s.Index.MaxFile) << 20},
-		ChunkSize: chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax},
-		Rescan:    s.Index.Reconcile, Keep: s.Index.KeepGenerations,
+		ChunkSize: chunk.Size{Min: s.Index.ChunkMin, Max: s.Index.ChunkMax}, Readers: s.Index.Readers,
+		Rescan: s.Index.Reconcile, Keep: s.Index.KeepGenerations,
 	}); err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (p *parts) build(ctx context.Context, s *settings.Loaded, paths locations.P
 }
 
 // embedEngine builds what embeds, and returns it as the door sees it.
-func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, executable string) (embedding.Engine, error) {
+func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths) (embedding.Engine, error) {
 	if chosen := s.Roles.Embed; chosen.Remote() {
 		engine, err := newRemote(upstream.RoleEmbed, chosen, p.logger, p.recorder.Notify)
 		if err != nil {
@@ -164,7 +165,7 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths, executabl
 		p.engine = remoteEmbedder{engine}
 		return remoteForDoor{engine}, nil
 	}
-	keeper, err := p.keeper(s, paths, executable)
+	keeper, err := p.keeper(s, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
 		Engine: p.engine, Candidates: p.candidates(), Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.models,
-		Settings: settingsForControl(s, paths), Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
+		Settings: settingsForControl{p}, Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
 	}); err != nil {
 		return err
 	}
@@ -234,26 +235,6 @@ func (p *parts) stages() [][]service {
 		{{"journal", p.recorder.Run}, {"evidence", p.evidence.Run}},
 		gates,
 		engines,
-		{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
-	}
-}
-
-// watchEngine tells the indexer when the engine comes, goes or changes, and
-// keeps the queue to one request at a time while the engine needs that.
-func (p *parts) watchEngine(ctx context.Context) error {
-	changed, stop := p.engine.Changed()
-	defer stop()
-	for {
-		ceiling := 0
-		if p.engine.Snapshot().OneAtATime != nil {
-			ceiling = 1
-		}
-		p.gate.SetCeiling(ceiling)
-		p.indexer.EngineChanged()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
+		{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
 	}
 }

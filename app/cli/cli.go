@@ -32,7 +32,7 @@ type Config struct {
 	Window func(ctx context.Context) error
 	// Accept refuses settings that do not fit the engine's flags. The error is
 	// a *settings.ProblemsError.
-	Accept func(*settings.Loaded) error
+	Accept settings.Accept
 }
 
 // RunningError means that the app runs already.

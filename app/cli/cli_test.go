@@ -11,6 +11,7 @@ import (
 
 	"github.com/ondol-app/ondol/app/cli"
 	"github.com/ondol-app/ondol/internal/settings"
+	"github.com/ondol-app/ondol/internal/upstream"
 )
 
 // run is the command line in a home of its own where nothing runs.
@@ -33,9 +34,12 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 			ready("http://" + flags["listen"] + "/v1")
 			return nil
 		},
-		Accept: func(l *settings.Loaded) error {
-			c := settings.Capacity{Permits: l.Admission.Executing, Background: l.Admission.Background, Slots: 4, Ubatch: 1, Batch: 1, Connections: 100}
-			return c.Check()
+		Accept: func(before, after *settings.Loaded, changed []string) error {
+			_, err := settings.Judge(func(*settings.Settings) (settings.Facts, error) {
+				engine := settings.EngineFacts{Slots: 4, Context: 4096, Batch: 1024, Ubatch: 1024}
+				return settings.Facts{Engines: map[upstream.Role]settings.EngineFacts{upstream.RoleEmbed: engine}, Connections: 100}, nil
+			}, before, after, changed)
+			return err
 		},
 	})
 	return code, stdout.String(), stderr.String()
@@ -72,6 +76,8 @@ func TestExitCodes(t *testing.T) {
 		{"config set nope 1", 2, "nope is no setting."},
 		{"config set admission.executing -1", 2, "admission.executing = -1: a whole number from 1 to 64 (requests) is needed."},
 		{"config set engine.flags -ngl", 0, ""},
+		{"config set engine.flags -ngl log warn --json", 0, ""},
+		{"config set -- engine.flags -ngl", 0, ""},
 		{"config set listen 0.0.0.0:80", 2, "only a loopback address"},
 		{"config set -h", 0, ""},
 		{"status extra", 2, "ondol status takes no arguments."},
@@ -101,7 +107,15 @@ func TestExitCodes(t *testing.T) {
 		{"help serach", 2, `Did you mean "search"?`},
 		{"help engine sotp", 2, `Did you mean "stop"?`},
 		{"config get engine.modle", 2, "Did you mean engine.model?"},
-		{"config set admission.executing 9", 2, "admission.executing (9) must be ≤ -np (4). Change admission.executing."},
+		{"config set admission.executing 9", 2, "admission.executing (9) must be ≤ -np (4). The engine computes as many requests at once"},
+		{"config set admission.executing 9", 2, "Change this with it: engine.flags = -np 9 -c 9216"},
+		{"config set admission.executing 9", 2, "or set: admission.executing = 4"},
+		{"config set admission.executing 9 log warn", 2, "admission.executing (9) must be ≤ -np (4)"},
+		{"config set admission.executing 1 admission.background 0", 0, ""},
+		{"config set admission.background 3 admission.executing 4", 0, ""},
+		{"config set admission.background 3", 2, "Change this with it: admission.executing = 4"},
+		{"config set log", 2, "takes a setting's name and its value, or several such pairs."},
+		{"config set log warn listen", 2, "takes a setting's name and its value, or several such pairs."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ondol-app/ondol/assets"
 	"github.com/ondol-app/ondol/internal/control"
 	"github.com/ondol-app/ondol/internal/engines"
+	"github.com/ondol-app/ondol/internal/settings"
 )
 
 // Exit codes.
@@ -64,7 +65,8 @@ type refusal struct {
 		Message string `json:"message"`
 		Remedy  string `json:"remedy,omitempty"`
 
-		Findings []engines.Finding `json:"findings,omitempty"` // of a candidate's checks, those against it
+		Findings []engines.Finding  `json:"findings,omitempty"` // of a candidate's checks, those against it
+		Problems []settings.Problem `json:"problems,omitempty"` // of settings, one by one
 	} `json:"error"`
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,8 +25,8 @@ func (c *commands) explain(err error, code int, refused *refusal, lines *[]strin
 		return code, true
 	}
 	if e, ok := errors.AsType[*settings.ProblemsError](err); ok {
-		refused.Error.Code, refused.Error.Message = "settings", e.Error()
-		*lines = append(*lines, settingsLines(e, words)...)
+		refused.Error.Code, refused.Error.Message, refused.Error.Problems = "settings", e.Error(), e.Problems
+		*lines = append(*lines, settingsLines(e.Problems, words)...)
 		return exitUsage, true
 	}
 	if e, ok := errors.AsType[*RunningError](err); ok {
@@ -44,6 +45,9 @@ func (c *commands) explain(err error, code int, refused *refusal, lines *[]strin
 		return c.explain(errNotRunning.err, exitNotRunning, refused, lines)
 	}
 	if e, ok := errors.AsType[*control.Error](err); ok {
+		if len(e.Problems) > 0 { // as if the file had been changed without the app
+			return c.explain(&settings.ProblemsError{Problems: e.Problems}, code, refused, lines)
+		}
 		refused.Error.Code, refused.Error.Message, refused.Error.Remedy, refused.Error.Findings = e.Code, e.Message, e.Remedy, e.Findings
 		*lines = append(*lines, refusalLines(e, words)...)
 		for _, f := range e.Findings {
@@ -130,20 +134,42 @@ func impossible(args map[string]string, words assets.Words) string {
 }
 
 // settingsLines are the sentences of everything wrong with the settings.
-func settingsLines(e *settings.ProblemsError, words assets.Words) []string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
+func settingsLines(problems []settings.Problem, words assets.Words) []string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
 		lines[i] = settingsLine(p.Code, p.Args, words)
 	}
 	return lines
 }
 
 func settingsLine(code string, args map[string]string, words assets.Words) string {
+	if code == settings.CodeBrokenChain {
+		return linkLine(args, words)
+	}
 	pairs := pairsOf(args)
 	if needed, ok := words.Lookup("settings.need."+args["need"], pairs...); ok {
 		pairs = append([]any{"reason", needed}, pairs...) // the first of a name counts
 	}
 	return words.Say("settings."+code, pairs...)
+}
+
+// linkLine is a link that would break: the two numbers, why that must not be,
+// and what to change with it.
+func linkLine(args map[string]string, words assets.Words) string {
+	pairs := pairsOf(args)
+	for _, side := range []string{"left", "right"} {
+		if name, ok := words.Lookup("chain.side." + args[side]); ok {
+			pairs = append([]any{side, name}, pairs...)
+		}
+	}
+	text := words.Say("settings.broken_chain", append([]any{"why", words.Say("chain." + args["link"])}, pairs...)...)
+	if args["knob"] != "" {
+		text += " " + words.Say("settings.move", pairs...)
+	}
+	if args["instead"] != "" {
+		text += words.Say("settings.move_instead", pairs...)
+	}
+	return text
 }
 
 func pairsOf(args map[string]string) []any {
@@ -178,32 +204,45 @@ func (c *commands) flagError(cmd *cobra.Command, err error) error {
 }
 
 // dashed lets values begin with a dash where no flag can: a number, and the
-// value of "config set". They are moved behind "--"; as they are the last
-// argument, the order of the others stays.
+// values of "config set". They are moved behind "--" together with what follows
+// or, of a number, alone, being the last argument; so the order stays.
 func dashed(args []string) []string {
-	var words int // that are no flags
-	setting := false
+	var words []string // that are no flags
 	for i, arg := range args {
 		if arg == "--" {
 			return args
 		}
 		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			words++
-			switch {
-			case words == 1:
-				setting = arg == "config"
-			case words == 2:
-				setting = setting && arg == "set"
+			words = append(words, arg)
+			if len(words) == 2 && words[0] == "config" && words[1] == "set" {
+				return afterSet(args[:i+1], args[i+1:])
 			}
 			continue
 		}
 		number := len(arg) > 1 && arg[1] >= '0' && arg[1] <= '9'
 		after := i > 0 && strings.HasPrefix(args[i-1], "-") && args[i-1] != "--json" // a flag's own value
-		value := setting && words == 3 && arg != "--json" && arg != "--help" && arg != "-h"
-		if value || (number && !after) {
+		if number && !after {
 			rest := append([]string{}, args[:i]...)
 			return append(append(append(rest, args[i+1:]...), "--"), arg)
 		}
 	}
 	return args
+}
+
+// afterSet puts the flags that "config set" itself has before "--", and the
+// settings and values behind it. A flag's name is one of its own only where a
+// setting may stand: as a value it is a value.
+func afterSet(set, rest []string) []string {
+	if slices.Contains(rest, "--") {
+		return append(slices.Clone(set), rest...)
+	}
+	own, pairs := slices.Clone(set), []string{"--"}
+	for _, arg := range rest {
+		if len(pairs)%2 == 1 && (arg == "--json" || arg == "--help" || arg == "-h") {
+			own = append(own, arg)
+			continue
+		}
+		pairs = append(pairs, arg)
+	}
+	return append(own, pairs...)
 }

@@ -124,6 +124,9 @@ func TestKoreanMistakesAreSaidInKorean(t *testing.T) {
 	for _, tt := range []struct{ args, says string }{
 		{"status extra", "ondol status 뒤에는 아무것도 붙이지 않습니다."},
 		{"config set listen 0.0.0.0:80", "루프백 주소"},
+		{"config set admission.executing 9", "admission.executing (9) ≤ -np (4) 이어야 합니다. 엔진은 슬롯 수만큼만"},
+		{"config set admission.executing 9", "함께 바꿀 설정: engine.flags = -np 9 -c 9216"},
+		{"config set index.readers 3 index.chunk_max 2000", "엔진이 받는 가장 긴 입력 (1024)"},
 		{"config set log loud", "다음 가운데 하나여야 합니다: debug, info, warn, error"},
 		{"config set admission.executing -1", "1부터 64까지의 정수"},
 		{"config set admission.wait soon", "1s부터 1h까지의 시간"},

@@ -241,12 +241,3 @@ func (s *Server) engineLogs(r *http.Request) (any, error) {
 	}
 	return lines(tail), nil
 }
-
-func (s *Server) settings(r *http.Request) (any, error) {
-	if _, err := params(r); err != nil {
-		return nil, err
-	}
-	v := s.cfg.Settings()
-	v.Settings = append([]Setting{}, v.Settings...)
-	return v, nil
-}

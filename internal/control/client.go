@@ -189,9 +189,24 @@ func (c *Client) LiftQuarantine(ctx context.Context, hash string) (Lifted, error
 	return call[Lifted](ctx, c, "DELETE", path, nil)
 }
 
-// Settings lists the settings in force.
-func (c *Client) Settings(ctx context.Context) (Settings, error) {
-	return call[Settings](ctx, c, "GET", "settings", nil)
+// Settings lists the settings.
+func (c *Client) Settings(ctx context.Context) (SettingsList, error) {
+	return call[SettingsList](ctx, c, "GET", "settings", nil)
+}
+
+// ChangeSettings writes settings, all or none; values are as config set takes them.
+func (c *Client) ChangeSettings(ctx context.Context, changes map[string]string) (SettingsChanged, error) {
+	return call[SettingsChanged](ctx, c, "PATCH", "settings", SettingsChange{Changes: changes})
+}
+
+// PreviewSettings is what ChangeSettings would come to.
+func (c *Client) PreviewSettings(ctx context.Context, changes map[string]string) (SettingsChanged, error) {
+	return call[SettingsChanged](ctx, c, "POST", "settings/preview", SettingsChange{Changes: changes})
+}
+
+// Chain is the capacity chain of the settings.
+func (c *Client) Chain(ctx context.Context) (Chain, error) {
+	return call[Chain](ctx, c, "GET", "settings/chain", nil)
 }
 
 // Catalogue lists the models known by name.

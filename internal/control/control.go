@@ -98,7 +98,7 @@ type Config struct {
 	Recent   Recent
 	Search   Searcher
 	Models   Models
-	Settings func() Settings
+	Settings Settings
 	Pulls    Puller              // nil = its routes do not exist
 	Roles    func() []RoleStatus // every role that is served; nil = none is told
 	Trials   Trials              // nil = none can be made

@@ -230,10 +230,8 @@ func setup(t testing.TB, p *parts, change func(*control.Config)) *control.Server
 		Models:     p,
 		Candidates: p,
 		Recent:     p,
-		Settings: func() control.Settings {
-			return control.Settings{File: "/home/settings.toml", Settings: []control.Setting{{Key: "admission.executing", Value: "2", Default: "2", Source: "default", Unit: "requests"}}}
-		},
-		Logger: slog.New(slog.DiscardHandler),
+		Settings:   fakeSettings{p},
+		Logger:     slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
@@ -333,6 +331,13 @@ func TestRoutes(t *testing.T) {
 		{"refused_model_twice", "POST", "models/use", `{"name":"q","path":"/q"}`, 400, ""},
 		{"refused_model_relative", "POST", "models/use", `{"path":"q"}`, 400, ""},
 		{"settings", "GET", "settings", "", 200, ""},
+		{"settings_chain", "GET", "settings/chain", "", 200, ""},
+		{"settings_change", "PATCH", "settings", `{"changes":{"admission.executing":"3"}}`, 200, "change 3"},
+		{"settings_preview", "POST", "settings/preview", `{"changes":{"admission.executing":"3"}}`, 200, "preview 3"},
+		{"settings_preview_broken", "POST", "settings/preview", `{"changes":{"admission.executing":"9"}}`, 200, "preview 9"},
+		{"refused_settings", "PATCH", "settings", `{"changes":{"admission.executing":"9"}}`, 409, "change 9"},
+		{"refused_setting", "POST", "settings/preview", `{"changes":{"admission.excuting":"3"}}`, 400, "preview "},
+		{"refused_no_changes", "PATCH", "settings", `{}`, 400, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -371,6 +376,7 @@ func TestStatus(t *testing.T) {
 			Generations: p.made,
 		},
 		Roles:    []control.RoleStatus{},
+		Capacity: chainOf(2),
 		Problems: []control.Problem{},
 	}
 	if diff := cmp.Diff(want, get(p)); diff != "" {

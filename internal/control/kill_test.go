@@ -73,7 +73,7 @@ func serveAndProduce(how string) error {
 	server, err := control.New(control.Config{
 		Version: "1", Socket: filepath.Join(dir, "control.sock"), Endpoint: func() string { return "" },
 		Engine: p, Gate: p, Validity: func() control.Validity { return control.Validity{} }, Indexer: p, Index: db, Journal: db, Recent: p, Trust: p,
-		Search: p, Models: p, Settings: func() control.Settings { return control.Settings{} }, Logger: logger,
+		Search: p, Models: p, Settings: fakeSettings{p}, Logger: logger,
 	})
 	if err != nil {
 		return err

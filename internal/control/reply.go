@@ -17,6 +17,7 @@ import (
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
+	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/trial"
 	"github.com/ondol-app/ondol/internal/vector"
 )
@@ -103,6 +104,9 @@ func errorOf(err error) *Error {
 	}
 	if e, ok := errors.AsType[*engines.RefusedError](err); ok {
 		return refusedByEngines(e)
+	}
+	if e, ok := errors.AsType[*settings.ProblemsError](err); ok {
+		return refusedSettings(e)
 	}
 	if e, ok := errors.AsType[*search.InvalidError](err); ok {
 		return invalid(e.Field, "is not possible: "+e.Message, e.Remedy)

@@ -45,7 +45,9 @@ func (s *Server) routes() *http.ServeMux {
 		"engine/report":        {"GET": s.engineReport},
 		"models/use":           {"POST": s.useModel},
 		"engine/quarantine":    {"GET": s.quarantine, "DELETE": s.liftQuarantine},
-		"settings":             {"GET": s.settings},
+		"settings":             {"GET": s.settings, "PATCH": s.changeSettings},
+		"settings/chain":       {"GET": s.chain},
+		"settings/preview":     {"POST": s.previewSettings},
 		"verify":               {"GET": s.verifications, "POST": s.verify},
 	}
 	if s.cfg.Pulls != nil {

@@ -87,6 +87,20 @@ func TestClient(t *testing.T) {
 	if err != nil || len(set.Settings) != 1 || set.File == "" {
 		t.Errorf("Settings = %+v, %v", set, err)
 	}
+	chain, err := c.Chain(ctx)
+	if err != nil || len(chain.Links) != 1 || chain.Links[0].Right.Value != 4 {
+		t.Errorf("Chain = %+v, %v", chain, err)
+	}
+	for _, change := range []func(context.Context, map[string]string) (control.SettingsChanged, error){c.ChangeSettings, c.PreviewSettings} {
+		changed, err := change(ctx, map[string]string{"admission.executing": "3"})
+		if err != nil || changed.Applies["admission.executing"] != "now" || len(changed.Refused) != 0 {
+			t.Errorf("changed = %+v, %v", changed, err)
+		}
+	}
+	_, err = c.ChangeSettings(ctx, map[string]string{"admission.executing": "9"})
+	if refused, ok := errors.AsType[*control.Error](err); !ok || refused.Code != control.CodeSettingsRefused || refused.Problems[0].Args["link"] != "permits_slots" {
+		t.Errorf("refused = %v", err)
+	}
 	for _, do := range []func() error{
 		func() error { return c.RemoveFolder(ctx, 1) },
 		func() error { return c.RescanFolder(ctx, 2) },
@@ -103,7 +117,7 @@ func TestClient(t *testing.T) {
 	if err != nil || engine.PID != 42 {
 		t.Errorf("Engine = %+v, %v", engine, err)
 	}
-	want := []string{"add /home/c", "log 3", "remove 1", "rescan 2", "retry 5", "start", "stop", "restart"}
+	want := []string{"add /home/c", "log 3", "change 3", "preview 3", "change 9", "remove 1", "rescan 2", "retry 5", "start", "stop", "restart"}
 	if diff := cmp.Diff(want, p.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}

@@ -48,6 +48,7 @@ func (s *Server) snapshot(ctx context.Context) (Status, error) {
 		Cache:     s.cacheStats(),
 		Index:     index,
 		Roles:     roles,
+		Capacity:  s.cfg.Settings.Chain(),
 		Problems:  append(problems(engine, folders), slices.Concat(trustProblems(s.validity(engine)), roleProblems(roles))...),
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/trust"
 )
 
@@ -26,6 +27,7 @@ type Status struct {
 	Cache     embedding.CacheStats `json:"cache"`
 	Index     IndexStatus          `json:"index"`
 	Roles     []RoleStatus         `json:"roles"`    // never null
+	Capacity  []settings.Check     `json:"capacity"` // the chain of the settings; never null
 	Problems  []Problem            `json:"problems"` // never null
 }
 
@@ -136,21 +138,6 @@ const (
 	MaxLimit     = 1000
 )
 
-// Setting is one value of GET settings.
-type Setting struct {
-	Key     string `json:"key"`     // dotted, as in the settings file
-	Value   string `json:"value"`   // as the settings file and the command line write it
-	Default string `json:"default"` // likewise
-	Source  string `json:"source"`  // default, file, environment, flag
-	Unit    string `json:"unit,omitempty"`
-}
-
-// Settings is the reply to GET settings.
-type Settings struct {
-	File     string    `json:"file"`     // path of the settings file
-	Settings []Setting `json:"settings"` // never null
-}
-
 // Error is the error of every route, as it travels and as Client returns it.
 type Error struct {
 	Status  int    `json:"-"`       // of HTTP
@@ -162,7 +149,8 @@ type Error struct {
 	// Where there are none, Message is all that is known.
 	Args map[string]string `json:"args,omitempty"`
 
-	Findings []engines.Finding `json:"findings,omitempty"` // of a candidate's checks, those against it
+	Findings []engines.Finding  `json:"findings,omitempty"` // of a candidate's checks, those against it
+	Problems []settings.Problem `json:"problems,omitempty"` // of settings that were refused
 }
 
 // Error returns the message with its remedy.
@@ -196,6 +184,7 @@ const (
 	CodeEngineUnavailable = "engine_unavailable"
 	CodeInvalidVector     = "invalid_vector"
 	CodeTooManyStreams    = "too_many_streams"
+	CodeSettingsRefused   = "settings_refused" // Problems has what is wrong
 	CodeStopping          = "stopping"
 	CodeInternal          = "internal_error"
 )

@@ -99,7 +99,7 @@ const latest = ":latest"
 func (g *Gateway) checkModel(asked, served string) error {
 	untagged := strings.TrimSuffix(asked, latest)
 	same := func(name string) bool { return strings.TrimSuffix(name, latest) == untagged }
-	if asked == "" || same(served) || slices.ContainsFunc(g.aliases, same) {
+	if asked == "" || same(served) || slices.ContainsFunc(g.welcome.Load().aliases, same) {
 		return nil
 	}
 	return failure{status: http.StatusNotFound, body: openai.Error{

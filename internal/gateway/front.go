@@ -128,7 +128,7 @@ func (g *Gateway) judgeOrigin(r *http.Request) (origin string, foreign bool) {
 		}
 		return "", false
 	case 1:
-		if g.origins.allows(values[0]) {
+		if g.welcome.Load().origins.allows(values[0]) {
 			return values[0], false
 		}
 		return "", !ours(values[0], r.Host)

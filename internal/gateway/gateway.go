@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ondol-app/ondol/internal/embedding"
@@ -51,7 +52,7 @@ type Config struct {
 }
 
 // Gateway answers HTTP. Its fields do not change after New, but for the
-// listeners, which Listen sets before Run reads them.
+// listeners, which Listen sets before Run reads them, and the welcome.
 type Gateway struct {
 	embedder Embedder
 	reranker Reranker
@@ -59,8 +60,7 @@ type Gateway struct {
 	metrics  http.Handler
 	facts    func() ModelFacts
 	listen   string
-	aliases  []string
-	origins  originList
+	welcome  atomic.Pointer[welcome] // never nil after New
 	keys     ring
 	control  http.Handler // nil = none
 	token    ring         // for control
@@ -84,10 +84,6 @@ func New(cfg Config) (*Gateway, error) {
 	if _, _, err := splitLoopback(cfg.Listen); err != nil {
 		return nil, err
 	}
-	origins, err := newOriginList(cfg.AllowedOrigins)
-	if err != nil {
-		return nil, fmt.Errorf("allowed origins: %w", err)
-	}
 	keys, err := newRing(cfg.RequireKey, cfg.Keys)
 	if err != nil {
 		return nil, err
@@ -107,8 +103,6 @@ func New(cfg Config) (*Gateway, error) {
 		metrics:  cfg.Metrics,
 		facts:    cfg.Model,
 		listen:   cfg.Listen,
-		aliases:  cfg.Aliases,
-		origins:  origins,
 		keys:     keys,
 		maxBody:  cfg.MaxBody,
 		grace:    cfg.Grace,
@@ -123,8 +117,29 @@ func New(cfg Config) (*Gateway, error) {
 	if g.grace == 0 {
 		g.grace = DefaultGrace
 	}
+	if err := g.Welcome(cfg.Aliases, cfg.AllowedOrigins); err != nil {
+		return nil, err
+	}
 	g.table = index(g.routes())
 	return g, nil
+}
+
+// welcome is who is let in beside our own pages, and by which names the model
+// is called beside its own. It is never changed, only replaced.
+type welcome struct {
+	aliases []string
+	origins originList
+}
+
+// Welcome replaces Config.Aliases and Config.AllowedOrigins for requests that
+// come from now on; after an error they are as they were.
+func (g *Gateway) Welcome(aliases, allowedOrigins []string) error {
+	origins, err := newOriginList(allowedOrigins)
+	if err != nil {
+		return fmt.Errorf("allowed origins: %w", err)
+	}
+	g.welcome.Store(&welcome{aliases: aliases, origins: origins})
+	return nil
 }
 
 // Handler is the gate with every route behind it.

@@ -22,7 +22,7 @@ func (g *Gateway) models(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list := openai.ModelList{Object: "list", Data: []openai.Model{g.card(info.Model, info)}}
-	for _, alias := range g.aliases {
+	for _, alias := range g.welcome.Load().aliases {
 		if alias != info.Model {
 			list.Data = append(list.Data, g.card(alias, info))
 		}

@@ -40,7 +40,7 @@ func (g *Gateway) modelFacts() ModelFacts {
 // Ollama's clients expect.
 func (g *Gateway) names(served string) []string {
 	list := []string{tagged(served)}
-	for _, alias := range g.aliases {
+	for _, alias := range g.welcome.Load().aliases {
 		if tagged(alias) != list[0] {
 			list = append(list, tagged(alias))
 		}

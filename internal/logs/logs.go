@@ -25,9 +25,9 @@ const (
 
 // Config says where lines go.
 type Config struct {
-	File   string     // absolute path; its folder must exist; empty = no file
-	Mirror io.Writer  // second destination (stderr in the foreground); nil = none
-	Level  slog.Level // lines below it are dropped
+	File   string       // absolute path; its folder must exist; empty = no file
+	Mirror io.Writer    // second destination (stderr in the foreground); nil = none
+	Level  slog.Leveler // lines below it are dropped; a *slog.LevelVar may be changed meanwhile; nil = info
 }
 
 // Open returns the logger and what closes its file. The file itself is opened

@@ -93,10 +93,11 @@ const (
 	engineToken = 400
 )
 
-// perSequenceBuild is the first build of llama.cpp known to compute logits for
-// one token of each sequence when it embeds. Builds before it were reported to
-// compute them for every token of a batch (llama.cpp issues 24713 and 27784).
-const perSequenceBuild = 11669
+// MeasuredBuild is the build of llama.cpp that Estimate was measured on, and
+// the first known to compute logits for one token of each sequence when it
+// embeds. Builds before it were reported to compute them for every token of a
+// batch (llama.cpp issues 24713 and 27784).
+const MeasuredBuild = 11669
 
 // Estimate says what an engine takes that runs the model with these flags.
 // build is llama.cpp's build number, 0 when it is not known.
@@ -113,17 +114,17 @@ const perSequenceBuild = 11669
 func (m *Model) Estimate(flags []string, build int) Need {
 	l, o := &m.layout, readOptions(flags)
 	const pad = 256
-	total := min(int64(o.context), 1<<24)
+	total := min(int64(o.Context), 1<<24)
 	if total == 0 {
 		total = l.context
 	}
-	slots := min(int64(o.slots), 1<<12)
+	slots := min(int64(o.Slots), 1<<12)
 	slot := total
-	if !o.unified {
+	if !o.Unified {
 		slot = (total/slots + pad - 1) / pad * pad
 		total = slot * slots
 	}
-	batch := min(int64(o.ubatch), total)
+	batch := min(int64(o.Ubatch), total)
 
 	var n Need
 	gpuFrom := max(len(l.blocks)+1-o.gpuLayers, 0) // the first block on the GPU; the output layer counts as one
@@ -159,7 +160,7 @@ func (m *Model) Estimate(flags []string, build int) Need {
 	}
 	n.Compute = mask + 4*batch*(5*l.width+max(attention, 3*l.forward))
 	n.Output = 4 * slots * (l.vocabulary + l.width)
-	if build < perSequenceBuild && o.embeddings && !l.encoder {
+	if build < MeasuredBuild && o.embeddings && !l.encoder {
 		n.Compute += 4 * batch * l.vocabulary
 	}
 	if gpuFrom <= len(l.blocks) && o.gpuLayers > 0 {

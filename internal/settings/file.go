@@ -13,24 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Accept may refuse a change of the settings for what they come to together:
+// the capacity chain (Refusal) needs to know the machine. before is nil where
+// the file could not be taken as it was; both have the environment and the
+// flags above the file, as they would be in force. changed are the keys.
+type Accept func(before, after *Loaded, changed []string) error
+
 // Update writes values, by key and given as on the command line, into the
 // settings file in one step: all of them or none. An empty value takes the
 // setting out of the file, so that its default holds again. Everything else in
 // the file, comments included, stays as it is.
 //
 // The new file is checked as a whole before it replaces the old one; accept
-// may refuse it further (the capacity chain needs the engine's flags) and may
-// be nil. Writers take turns, across processes too; ErrBusy when one does not
-// end its turn.
+// may refuse it further and may be nil. Writers take turns, across processes
+// too; ErrBusy when one does not end its turn.
 //
 // before holds what the file said, "" where it said nothing: given to Update it
 // undoes the change. The error is a *ProblemsError that names everything wrong
 // at once, or an I/O error; the file is then as it was.
-func Update(path string, changes map[string]string, accept func(*Loaded) error) (before map[string]string, err error) {
-	lines, err := written(changes)
-	if err != nil {
+func Update(cfg Config, changes map[string]string, accept Accept) (before map[string]string, err error) {
+	if _, err := written(changes); err != nil {
 		return nil, err
 	}
+	path := cfg.File
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a linked file stays a link
 	}
@@ -46,26 +51,41 @@ func Update(path string, changes map[string]string, accept func(*Loaded) error) 
 	if before, err = present(old, changes); err != nil {
 		return nil, fmt.Errorf("read settings %s: %w", path, err)
 	}
-	changed := old
-	for _, l := range lines {
-		if changed, err = edit(changed, l.key, l.value); err != nil {
-			return nil, fmt.Errorf("edit settings %s: %w", path, err)
-		}
-	}
-	// The environment is left out: the file must hold on its own.
-	loaded, err := read(changed, Config{File: path, Getenv: func(string) string { return "" }})
+	changed, err := change(cfg, old, changes, accept)
 	if err != nil {
 		return nil, err
-	}
-	if accept != nil {
-		if err := accept(loaded); err != nil {
-			return nil, err
-		}
 	}
 	if err := replace(path, changed); err != nil {
 		return nil, err
 	}
 	return before, turn.Sync() // the new name, through a power cut
+}
+
+// change is the content of the file with the changes in it, when they are accepted.
+func change(cfg Config, old []byte, changes map[string]string, accept Accept) ([]byte, error) {
+	lines, err := written(changes)
+	if err != nil {
+		return nil, err
+	}
+	changed := old
+	for _, l := range lines {
+		if changed, err = edit(changed, l.key, l.value); err != nil {
+			return nil, fmt.Errorf("edit settings %s: %w", cfg.File, err)
+		}
+	}
+	// The file must hold on its own: nothing above it may hide a bad value.
+	if _, err := read(changed, Config{File: cfg.File, Getenv: func(string) string { return "" }}); err != nil {
+		return nil, err
+	}
+	after, err := read(changed, cfg)
+	if err != nil || accept == nil {
+		return changed, err
+	}
+	before, err := read(old, cfg)
+	if err != nil {
+		before = nil // it did not hold before; what comes does
+	}
+	return changed, accept(before, after, slices.Sorted(maps.Keys(changes)))
 }
 
 // line is a value in TOML; empty takes the key out.

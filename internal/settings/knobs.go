@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,14 +18,57 @@ type Knob struct {
 	Min     int    // smallest int, or seconds of a duration
 	Max     int    // largest
 	Meaning string // one line of English for the file; the command line has its own words
+	Applies Applies
 	Env     string // environment variable above the file; may be empty
 	Flag    string // command line flag above both, without dashes; may be empty
 
 	field func(*Settings) any // pointer to the field, of Default's type
 }
 
+// Applies says when a changed value counts.
+type Applies string
+
+// The moments.
+const (
+	AppliesStart Applies = "start" // when the app is started again
+	AppliesNow   Applies = "now"   // at once
+)
+
+// String returns the moment as it stands in JSON.
+func (a Applies) String() string { return string(a) }
+
+// Type is what a knob's value is.
+type Type string
+
+// The types.
+const (
+	TypeText   Type = "text"
+	TypeNumber Type = "number"
+	TypeYesNo  Type = "yes_no"
+	TypeTime   Type = "time"
+	TypeList   Type = "list"
+)
+
+// String returns the type as it stands in JSON.
+func (t Type) String() string { return string(t) }
+
+// Type is that of the default.
+func (k Knob) Type() Type {
+	switch k.Default.(type) {
+	case int:
+		return TypeNumber
+	case bool:
+		return TypeYesNo
+	case time.Duration:
+		return TypeTime
+	case []string:
+		return TypeList
+	}
+	return TypeText
+}
+
 // knobs is the one table. The order is the order shown.
-var knobs = append([]Knob{
+var knobs = whenApplied(append([]Knob{
 	{Key: "listen", Default: "127.0.0.1:7434", Meaning: "address of the endpoint for editors and agents; a loopback address",
 		Env: "ONDOL_LISTEN", Flag: "listen", field: func(s *Settings) any { return &s.Listen }},
 	{Key: "allowed_origins", Default: []string{}, Meaning: "web origins that may call the endpoint, such as app://obsidian.md",
@@ -76,6 +120,8 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Index.ChunkMax }},
 	{Key: "index.max_file", Default: 20, Unit: "MiB", Min: 1, Max: 1024, Meaning: "larger files are skipped",
 		field: func(s *Settings) any { return &s.Index.MaxFile }},
+	{Key: "index.readers", Default: 0, Unit: "files", Min: 0, Max: 64, Meaning: "files read at once; at most the processor's cores; 0 means as many as those, up to 4",
+		field: func(s *Settings) any { return &s.Index.Readers }},
 	{Key: "index.reconcile", Default: 10 * time.Minute, Min: 10, Max: 86400, Meaning: "time between full scans, which repair what a watcher missed",
 		field: func(s *Settings) any { return &s.Index.Reconcile }},
 	{Key: "index.keep_generations", Default: 7 * 24 * time.Hour, Min: 3600, Max: 90 * 86400, Meaning: "how long vectors are kept after another engine took over, for an instant way back",
@@ -90,7 +136,24 @@ var knobs = append([]Knob{
 		field: func(s *Settings) any { return &s.Journal.Events }},
 	{Key: "journal.age", Default: 30 * 24 * time.Hour, Min: 3600, Max: 366 * 86400, Meaning: "how long an event is kept",
 		field: func(s *Settings) any { return &s.Journal.Age }},
-}, append(modelKnobs(), roleKnobs()...)...)
+}, append(modelKnobs(), roleKnobs()...)...))
+
+// live are the settings that are taken over while the app runs; all others
+// count from its next start.
+var live = []string{
+	"log", "allowed_origins", "aliases", "admission.executing", "admission.waiting", "admission.wait", "admission.background",
+	"roles.rerank.executing", "roles.rerank.waiting", "roles.rerank.wait", "roles.chat.executing", "roles.chat.waiting", "roles.chat.wait",
+}
+
+func whenApplied(list []Knob) []Knob {
+	for i := range list {
+		list[i].Applies = AppliesStart
+		if slices.Contains(live, list[i].Key) {
+			list[i].Applies = AppliesNow
+		}
+	}
+	return list
+}
 
 // Knobs is the table of all settings; the caller may keep it.
 func Knobs() []Knob { return append([]Knob(nil), knobs...) }
@@ -206,6 +269,23 @@ func (k Knob) parse(text string) (any, error) {
 	return text, nil
 }
 
+// value is the value as set takes it.
+func (k Knob) value(s *Settings) any {
+	switch field := k.field(s).(type) {
+	case *string:
+		return *field
+	case *int:
+		return *field
+	case *bool:
+		return *field
+	case *[]string:
+		return *field
+	case *time.Duration:
+		return *field
+	}
+	return nil
+}
+
 // text is the value in the form parse reads.
 func (k Knob) text(s *Settings) string {
 	switch field := k.field(s).(type) {
@@ -216,11 +296,23 @@ func (k Knob) text(s *Settings) string {
 	case *bool:
 		return strconv.FormatBool(*field)
 	case *[]string:
-		return strings.Join(*field, " ")
+		return listText(*field)
 	case *time.Duration:
 		return short(*field)
 	}
 	return ""
+}
+
+// listText is a list in the form parse reads: its items between blanks, or as
+// one of JSON where an item would not survive that.
+func listText(list []string) string {
+	for i, item := range list {
+		if item == "" || strings.ContainsAny(item, " ,") || (i == 0 && strings.HasPrefix(item, "[")) {
+			text, _ := json.Marshal(list) // strings have no error
+			return string(text)
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 // DefaultText is the default in the form of Settings.Value.

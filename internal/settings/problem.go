@@ -1,11 +1,14 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +24,9 @@ type Problem struct {
 	Args map[string]string `json:"args"` // key, value, reason, nearest, …
 	text string
 }
+
+// CodeBrokenChain is the code of a link that would not hold.
+const CodeBrokenChain = "broken_chain"
 
 // Error is the problem in English.
 func (p Problem) Error() string { return p.text }
@@ -60,6 +66,39 @@ func unknown(key string) Problem {
 	if nearest != "" {
 		p.Code = "unknown_key_near"
 		p.text += fmt.Sprintf("; did you mean %s?", nearest)
+	}
+	return p
+}
+
+// problem is a broken link as a reason to refuse. What is to be moved with
+// changed is knob and value, what mends it otherwise instead and instead_value;
+// either may be missing. Numbers of bytes are written for people.
+func (c Check) problem(changed []string) Problem {
+	number := func(n int64) string {
+		if c.Unit == "bytes" {
+			return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	p := Problem{Code: CodeBrokenChain, Args: map[string]string{
+		"link": c.Link.String(), "op": c.Op, "unit": c.Unit, "left": c.Left.Name, "left_value": number(c.Left.Value),
+		"right": c.Right.Name, "right_value": number(c.Right.Value),
+	}}
+	p.text = fmt.Sprintf("%s (%s) must be %s %s (%s)", c.Left.Name, p.Args["left_value"], c.Op, c.Right.Name, p.Args["right_value"])
+	moves := slices.Clone(c.Moves)
+	if !c.Link.Memory() { // of which the last is to do without the check
+		slices.SortStableFunc(moves, func(a, b Move) int { // what was not touched is what was forgotten
+			return cmp.Compare(slices.Index(changed, a.Knob), slices.Index(changed, b.Knob))
+		})
+	}
+	for i, m := range moves[:min(len(moves), 2)] {
+		name, word := "knob", "; set "
+		value := "value"
+		if i == 1 {
+			name, value, word = "instead", "instead_value", ", or "
+		}
+		p.Args[name], p.Args[value] = m.Knob, m.Value
+		p.text += fmt.Sprintf("%s%s to %s", word, m.Knob, m.Value)
 	}
 	return p
 }
@@ -120,18 +159,26 @@ func (s *Settings) check() []Problem {
 		problems = append(problems, bad("log", s.Log, oneOf("debug", "info", "warn", "error")))
 	}
 	for _, origin := range s.AllowedOrigins {
-		if origin == "*" || !strings.Contains(origin, "://") {
+		if !isOrigin(origin) {
 			problems = append(problems, bad("allowed_origins", origin, needs("origin", "an origin such as app://obsidian.md is needed; there is no \"any\"")))
 		}
-	}
-	if s.Index.ChunkMin > s.Index.ChunkMax {
-		problems = append(problems, broken("index.chunk_min", s.Index.ChunkMin, "index.chunk_max", s.Index.ChunkMax, "≤", "index.chunk_min"))
 	}
 	problems = append(problems, s.Models.check()...)
 	for _, role := range upstream.Roles() {
 		problems = append(problems, s.Roles.Of(role).check(role)...)
 	}
 	return problems
+}
+
+// isOrigin accepts scheme://host, with a port or without, and scheme://* of
+// what is no web page.
+func isOrigin(origin string) bool {
+	scheme, host, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(origin, "/")), "://")
+	if host == "*" {
+		return scheme != "" && scheme != "http" && scheme != "https"
+	}
+	u, err := url.Parse(scheme + "://" + host)
+	return err == nil && scheme != "" && host != "" && u.Scheme == scheme && u.Host == host && !strings.Contains(host, "*")
 }
 
 // loopback accepts 127.0.0.1:PORT, [::1]:PORT and localhost:PORT: whoever

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -101,19 +100,6 @@ func roleKnobs() []Knob {
 		)
 	}
 	return list
-}
-
-// CheckFlags refuses more permits than a local engine with these flags has
-// slots; the error is a *ProblemsError.
-func (r Role) CheckFlags(role upstream.Role, flags []string) error {
-	var c Capacity
-	if err := c.ReadFlags(flags); err != nil {
-		return fmt.Errorf("roles.%s: %w", role, err)
-	}
-	if knob := "roles." + role.String() + ".executing"; r.Executing > c.Slots {
-		return &ProblemsError{Problems: []Problem{broken(knob, r.Executing, "-np", c.Slots, "≤", knob)}}
-	}
-	return nil
 }
 
 // accountName is what can name an account in every keychain. A key pasted in

@@ -1,14 +1,16 @@
 // Package settings is what an owner can change: one TOML file, the environment
 // above it, command line flags above that, checked as a set.
 //
-// Only app and the command line import it; every other part is handed plain
-// values. Knobs is the one table of names, defaults, units and meanings. Load
-// reads and checks but never writes; Update changes values in the file, all or
-// none, and keeps the owner's comments. Nothing here starts a goroutine.
+// Only app, the command line and the control API import it; every other part
+// is handed plain values. Knobs is the one table of names, defaults, units and
+// meanings. Load reads and checks but never writes; Update changes values in
+// the file, all or none, and keeps the owner's comments. Live is the settings of
+// a running app, changed while it runs. Chain is the capacity chain: the links
+// between limits that must hold together, as a pure function of settings and
+// facts that its caller brings. Nothing here starts a goroutine.
 package settings
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,7 +58,7 @@ type Engine struct {
 
 // Changes are what Update is given so that an engine takes the place of e. What
 // is looked for or chosen stays so: an empty value takes the setting out.
-func (e Engine) Changes(to Engine) (map[string]string, error) {
+func (e Engine) Changes(to Engine) map[string]string {
 	changes := make(map[string]string)
 	for key, values := range map[string][2]string{
 		"engine.server": {e.Server, to.Server}, "engine.model": {e.Model, to.Model}, "engine.profile": {e.Profile, to.Profile},
@@ -65,18 +67,10 @@ func (e Engine) Changes(to Engine) (map[string]string, error) {
 			changes[key] = values[1]
 		}
 	}
-	if slices.Equal(e.Flags, to.Flags) {
-		return changes, nil
+	if !slices.Equal(e.Flags, to.Flags) {
+		changes["engine.flags"] = listText(to.Flags)
 	}
-	changes["engine.flags"] = ""
-	if len(to.Flags) > 0 {
-		list, err := json.Marshal(to.Flags) // a flag may hold blanks and commas
-		if err != nil {
-			return nil, fmt.Errorf("write engine flags: %w", err)
-		}
-		changes["engine.flags"] = string(list)
-	}
-	return changes, nil
+	return changes
 }
 
 // Admission bounds the work the engine is given.
@@ -93,6 +87,7 @@ type Index struct {
 	ChunkMin  int           // tokens
 	ChunkMax  int           // tokens
 	MaxFile   int           // MiB; larger files are skipped
+	Readers   int           // files read at once; 0 = as many as there are cores, up to 4
 	Reconcile time.Duration // between full scans
 
 	KeepGenerations time.Duration // of vectors whose engine is not in service any more

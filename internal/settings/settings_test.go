@@ -24,9 +24,18 @@ func load(t *testing.T, file string, env, flags map[string]string) (*settings.Lo
 	return settings.Load(settings.Config{File: path, Getenv: func(k string) string { return env[k] }, Flags: flags})
 }
 
+// file is the settings of a file alone.
+func file(path string) settings.Config {
+	return settings.Config{File: path, Getenv: func(string) string { return "" }}
+}
+
 // change is Update of one value.
 func change(path, key, value string, accept func(*settings.Loaded) error) error {
-	_, err := settings.Update(path, map[string]string{key: value}, accept)
+	var accepts settings.Accept
+	if accept != nil {
+		accepts = func(_, after *settings.Loaded, _ []string) error { return accept(after) }
+	}
+	_, err := settings.Update(file(path), map[string]string{key: value}, accepts)
 	return err
 }
 
@@ -84,8 +93,6 @@ lisen = "127.0.0.1:1"
 [admission]
 executing = "two"
 wait = "3 days"
-[index]
-chunk_min = 700
 [chunk]
 max_file = 3
 `
@@ -99,7 +106,6 @@ max_file = 3
 		"lisen is no setting; did you mean listen?",
 		"admission.executing = two: a whole number from 1 to 64 (requests) is needed",
 		`admission.wait = 3 days: a time from 1s to 1h is needed`,
-		"index.chunk_min (700) must be ≤ index.chunk_max (600); change index.chunk_min",
 		"chunk.max_file is no setting",
 		"listen = 0.0.0.0:7434: only a loopback address",
 	} {
@@ -107,8 +113,8 @@ max_file = 3
 			t.Errorf("missing %q in:\n%s", want, strings.ReplaceAll(text, "; ", "\n"))
 		}
 	}
-	if len(problems.Problems) != 6 {
-		t.Errorf("%d problems, want 6", len(problems.Problems))
+	if len(problems.Problems) != 5 {
+		t.Errorf("%d problems, want 5", len(problems.Problems))
 	}
 }
 
@@ -183,7 +189,6 @@ func TestUpdateRefusesAndChangesNothing(t *testing.T) {
 	for _, set := range []func() error{
 		func() error { return change(path, "admission.wiating", "3", nil) },
 		func() error { return change(path, "admission.waiting", "-3", nil) },
-		func() error { return change(path, "index.chunk_min", "601", nil) },
 		func() error { return change(path, "listen", "10.0.0.1:1", nil) },
 		func() error {
 			return change(path, "log", "debug", func(*settings.Loaded) error { return veto })
@@ -196,49 +201,6 @@ func TestUpdateRefusesAndChangesNothing(t *testing.T) {
 	entries, _ := os.ReadDir(dir)
 	if got, _ := os.ReadFile(path); string(got) != before || len(entries) != 1 {
 		t.Errorf("file is %q among %d entries", got, len(entries))
-	}
-}
-
-func TestCapacityChain(t *testing.T) {
-	standard := []string{"--embeddings", "-ngl", "34", "-c", "65536", "-b", "8192", "-ub", "8192", "-np", "4"}
-	base := settings.Capacity{Permits: 2, Background: 1, ChunkMax: 600, Connections: 100}
-	tests := []struct {
-		name  string
-		turn  func(*settings.Capacity)
-		extra []string
-		want  string // empty = the chain holds
-	}{
-		{name: "as delivered"},
-		{name: "permits over slots", turn: func(c *settings.Capacity) { c.Permits = 5 }, want: "admission.executing (5) must be ≤ -np (4); change admission.executing"},
-		{name: "slots under permits", extra: []string{"--parallel", "1"}, want: "admission.executing (2) must be ≤ -np (1)"},
-		{name: "indexing takes all", turn: func(c *settings.Capacity) { c.Background = 2 }, want: "admission.background (2) must be < admission.executing (2)"},
-		{name: "ubatch over batch", extra: []string{"-b", "4096"}, want: "-ub (8192) must be ≤ -b (4096); change engine.flags"},
-		{name: "batch over context", extra: []string{"--ctx-size", "4096"}, want: "-b (8192) must be ≤ -c (4096)"},
-		{name: "input over slot", turn: func(c *settings.Capacity) { c.LongestInput = 20000 }, want: "engine.longest_input (20000) must be ≤ -c / -np (16384)"},
-		{name: "input over ubatch", turn: func(c *settings.Capacity) { c.LongestInput = 9000 }, want: "engine.longest_input (9000) must be ≤ -ub (8192)"},
-		{name: "passage over input", extra: []string{"-ub", "512"}, want: "index.chunk_max (600) must be ≤ longest input (512)"},
-		{name: "permits over connections", turn: func(c *settings.Capacity) { c.Connections = 1 }, want: "admission.executing (2) must be ≤ connections (1)"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := base
-			if err := c.ReadFlags(append(append([]string{}, standard...), tt.extra...)); err != nil {
-				t.Fatal(err)
-			}
-			if tt.turn != nil {
-				tt.turn(&c)
-			}
-			err := c.Check()
-			if tt.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-		})
 	}
 }
 
@@ -271,20 +233,5 @@ func TestNeedsHaveCodes(t *testing.T) {
 	}
 	if err := settings.NoChoice("engine.profile", "bogus", "a", "b"); err.Error() != "engine.profile = bogus: one of a, b is needed" {
 		t.Errorf("no choice: %v", err)
-	}
-}
-
-func TestInputLimitIsWhatFits(t *testing.T) {
-	var c settings.Capacity
-	if err := c.ReadFlags([]string{"-c", "65536", "-b", "8192", "-ub", "8192", "-np", "4"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := c.InputLimit(); got != 8192 { // the ubatch, under 65536 / 4
-		t.Errorf("limit %d, want 8192", got)
-	}
-	for _, flags := range [][]string{{"-c"}, {"-np", "none"}, {"-b", "0"}} {
-		if err := c.ReadFlags(flags); err == nil {
-			t.Errorf("%v was accepted", flags)
-		}
 	}
 }

@@ -20,7 +20,7 @@ func TestUpdateIsUndoneByWhatItReturns(t *testing.T) {
 	if err := os.WriteFile(path, []byte(start), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before, err := settings.Update(path, map[string]string{
+	before, err := settings.Update(file(path), map[string]string{
 		"engine.model": "/new.gguf", "engine.profile": "small", "engine.flags": "", "admission.wait": "2m", "require_key": "true",
 	}, nil)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestUpdateIsUndoneByWhatItReturns(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
-	if _, err := settings.Update(path, before, nil); err != nil {
+	if _, err := settings.Update(file(path), before, nil); err != nil {
 		t.Fatal(err)
 	}
 	got, _ = os.ReadFile(path)
@@ -51,7 +51,7 @@ func TestUpdateIsUndoneByWhatItReturns(t *testing.T) {
 
 func TestUpdateIsAllOrNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.toml")
-	_, err := settings.Update(path, map[string]string{"log": "debug", "lgo": "info", "admission.wait": "soon"}, nil)
+	_, err := settings.Update(file(path), map[string]string{"log": "debug", "lgo": "info", "admission.wait": "soon"}, nil)
 	problems, ok := errors.AsType[*settings.ProblemsError](err)
 	if !ok || len(problems.Problems) != 2 {
 		t.Fatalf("error is %v, want both faults at once", err)
@@ -70,7 +70,7 @@ func TestUpdateMendsABadValue(t *testing.T) {
 	if err := change(path, "log", "warn", nil); err == nil {
 		t.Error("another value was changed in a file that cannot be loaded")
 	}
-	before, err := settings.Update(path, map[string]string{"admission.executing": "3"}, nil)
+	before, err := settings.Update(file(path), map[string]string{"admission.executing": "3"}, nil)
 	if err != nil || before["admission.executing"] != "two" {
 		t.Errorf("before %v, error %v", before, err)
 	}
@@ -145,14 +145,11 @@ func TestEngineChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.toml")
 	from := settings.Engine{Server: "/s", Model: "/m.gguf", Flags: []string{"-t", "4"}}
 	to := settings.Engine{Server: "/s", Profile: "small", Flags: []string{"-ts", "3,1", "--override-kv", "a b=str:c"}}
-	changes, err := from.Changes(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := from.Changes(to)
 	if _, ok := changes["engine.server"]; ok || len(changes) != 3 {
 		t.Errorf("changes %v", changes)
 	}
-	if _, err := settings.Update(path, changes, nil); err != nil {
+	if _, err := settings.Update(file(path), changes, nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := settings.Load(settings.Config{File: path, Getenv: func(string) string { return "" }})
@@ -162,7 +159,7 @@ func TestEngineChanges(t *testing.T) {
 	if got.Engine.Profile != "small" || got.Engine.Model != "" || !cmp.Equal(got.Engine.Flags, to.Flags) {
 		t.Errorf("engine %+v", got.Engine)
 	}
-	if back, err := to.Changes(settings.Engine{}); err != nil || back["engine.flags"] != "" {
-		t.Errorf("back: %v, %v", back, err)
+	if back := to.Changes(settings.Engine{}); len(back) != 3 || back["engine.flags"] != "" {
+		t.Errorf("back: %v", back)
 	}
 }

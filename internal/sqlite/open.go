@@ -21,9 +21,9 @@ const (
 	// pageSize lets rows of half-precision vectors fit well: with 4096 bytes a
 	// 1024-dimension vector takes twice the room and three times the time to read.
 	pageSize = 16384
-	// readers is the number of connections that may read at once; search asks
+	// ReadConnections is how many connections may read at once; search asks
 	// for two at a time, status and the window for one each.
-	readers = 8
+	ReadConnections = 8
 	// DefaultGrace is how long vectors outlive the last document that holds their text.
 	DefaultGrace = 7 * 24 * time.Hour
 )
@@ -76,7 +76,7 @@ func OpenConfig(ctx context.Context, c Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{path: path, grace: c.Grace, now: c.Now, journal: newJournal(c.Events, c.EventAge),
-		write: openPool(path, "rwc", 1), read: openPool(path, "ro", readers)}
+		write: openPool(path, "rwc", 1), read: openPool(path, "ro", ReadConnections)}
 	if err := db.prepare(ctx); err != nil {
 		db.Close()
 		var foreign *ForeignError

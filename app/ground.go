@@ -147,14 +147,13 @@ func (g *ground) smaller(s *settings.Settings, model *models.Model, e settings.E
 	return ""
 }
 
-// holds refuses settings with which the app cannot run. What memory does not
-// hold is for the engine's supervisor, whose refusal leaves the app running.
+// holds refuses settings with which the app cannot run.
 func (g *ground) holds(s *settings.Settings) error {
 	facts, err := g.facts(s)
 	if err != nil {
 		return err
 	}
-	return settings.Refusal(nil, settings.WithoutMemory(settings.Chain(s, facts)))
+	return settings.Refusal(nil, settings.Unbearable(settings.Chain(s, facts)))
 }
 
 // acceptSettings refuses a change that the capacity chain does not hold, while

@@ -67,6 +67,13 @@ func TestProfilesHoldTheChain(t *testing.T) {
 		!strings.Contains(err.Error(), "admission.executing (3) must be ≤ -np (2)") {
 		t.Errorf("three permits on two slots: %v", err)
 	}
+	small := asDelivered(t, map[string]string{"engine.flags": "-c 2048 -b 512 -ub 512", "engine.model": enginetest.StarterModel(t)})
+	if err := g.holds(&small.Settings); err != nil {
+		t.Errorf("a model that takes no whole passage keeps the app from starting: %v", err)
+	}
+	if _, err := settings.Judge(g.facts, asDelivered(t, nil), small, nil); err == nil || !strings.Contains(err.Error(), "index.chunk_max (600) must be ≤ input (512)") {
+		t.Errorf("and may be chosen: %v", err)
+	}
 	for flags, want := range map[string]string{"-np none": "engine flag -np none", "-c": "engine flag -c", "-b 0": "engine flag -b 0"} {
 		if err := g.holds(&asDelivered(t, map[string]string{"engine.flags": flags}).Settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)

@@ -33,10 +33,16 @@ const (
 // String returns the link as it stands in JSON.
 func (l Link) String() string { return string(l) }
 
-// Memory reports whether the link is about memory. The supervisor looks at the
-// same figures before every start and refuses the engine alone, so that the
-// app runs and tells; all other links keep the app from starting.
+// Memory reports whether the link is about memory.
 func (l Link) Memory() bool { return l == LinkMemory || l == LinkGPUMemory }
+
+// Bearable reports whether the app can start although the link is broken, and
+// tell of it. What memory does not hold the supervisor refuses by the same
+// figures, the engine alone; what the model does not take fails one input at a
+// time, and its file may have been replaced since the settings were made.
+func (l Link) Bearable() bool {
+	return l.Memory() || l == LinkInputModel || l == LinkPassageInput
+}
 
 // LinkState says how a link stands.
 type LinkState string
@@ -209,7 +215,8 @@ func chainOf(facts func(*Settings) (Facts, error), of *Loaded) ([]Check, error) 
 	return Chain(&of.Settings, f), nil
 }
 
-// WithoutMemory leaves out what the supervisor refuses by itself; see Link.Memory.
-func WithoutMemory(checks []Check) []Check {
-	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Link.Memory() })
+// Unbearable are the checks of links that keep the app from starting where
+// they are broken.
+func Unbearable(checks []Check) []Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Link.Bearable() })
 }

@@ -39,9 +39,9 @@ const docChain = `
 ## The capacity chain
 
 Two limits each, of which the left must not pass the right. A change that breaks a link is refused with its name, both
-numbers, and the knob to move with it; a link that was broken before (by hand) may be mended in steps. The two about
-memory are checked with every change, too, but an app whose engine does not fit still starts, and says so;
-` + "`engine.memory_check = false`" + ` waives them. A link that a machine or a model does not have is left out: an input of a model
+numbers, and the knob to move with it; a link that was broken before (by hand) may be mended in steps. Those about
+memory, and about what the model takes, refuse a change, too, but no start: the app runs and says what is wrong.
+` + "`engine.memory_check = false`" + ` waives those about memory. A link that a machine or a model does not have is left out: an input of a model
 that can be computed in pieces has no ` + "`input_ubatch`" + `, an engine that somebody else runs has no slots we know of.
 
 | link | left | | right |

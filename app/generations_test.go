@@ -28,19 +28,7 @@ const passages = 5000
 func TestFlagsChanged(t *testing.T) {
 	h := newHome(t)
 	folder := filepath.Join(t.TempDir(), "library")
-	write(t, filepath.Join(folder, "garage.md"), "# Garage\n\nThe automobile repair manual, for every car and truck.\n")
-	words := strings.Fields("river mountain harbour winter kitchen teacher engine garden market letter village doctor window summer bridge music")
-	for i := range passages / 10 {
-		var b strings.Builder
-		for j := range 10 {
-			fmt.Fprintf(&b, "# Part %d of volume %d\n\n", j, i)
-			for k := range 16 {
-				b.WriteString(words[(i*7+j*5+k*(1+i%3))%len(words)] + " ")
-			}
-			b.WriteString("\n\n")
-		}
-		write(t, filepath.Join(folder, fmt.Sprintf("%04d.md", i)), b.String())
-	}
+	layLibrary(t, folder)
 	set := func(key, value string) {
 		t.Helper()
 		if code, out, errOut := h.ondol(t, "config", "set", key, value); code != 0 {
@@ -62,7 +50,7 @@ func TestFlagsChanged(t *testing.T) {
 	}
 	set("engine.flags", "-t 1")
 	r = h.serve(t)
-	asking := askAlways(t, h)
+	asking := askAlways(t, h, "rebuilding")
 	var building indexer.Generation
 	within(t, patience, "a part of the new vectors", func() error {
 		list := generations(t, h)
@@ -121,6 +109,24 @@ func TestFlagsChanged(t *testing.T) {
 	}
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// layLibrary writes a folder of passages texts and one that is searched for.
+func layLibrary(t *testing.T, folder string) {
+	t.Helper()
+	write(t, filepath.Join(folder, "garage.md"), "# Garage\n\nThe automobile repair manual, for every car and truck.\n")
+	words := strings.Fields("river mountain harbour winter kitchen teacher engine garden market letter village doctor window summer bridge music")
+	for i := range passages / 10 {
+		var b strings.Builder
+		for j := range 10 {
+			fmt.Fprintf(&b, "# Part %d of volume %d\n\n", j, i)
+			for k := range 16 {
+				b.WriteString(words[(i*7+j*5+k*(1+i%3))%len(words)] + " ")
+			}
+			b.WriteString("\n\n")
+		}
+		write(t, filepath.Join(folder, fmt.Sprintf("%04d.md", i)), b.String())
 	}
 }
 
@@ -197,8 +203,9 @@ func (a *askers) note(what string) {
 
 // askAlways asks for what shares its words with one document, and fails the
 // test when a reply is without that, or without the semantic side and the
-// notice of it, or of two generations. An app that does not answer is asked again.
-func askAlways(t *testing.T, h *home) *askers {
+// notice of it, or of two generations. An app that does not answer is asked
+// again. In the end there must have been some of the kind.
+func askAlways(t *testing.T, h *home, kind string) *askers {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &askers{counts: make(map[string]int)}
 	client := control.NewClient(h.socket)
@@ -223,7 +230,7 @@ func askAlways(t *testing.T, h *home) *askers {
 		all.Wait()
 		client.Close()
 		t.Logf("searches: %v", a.counts)
-		if a.counts["rebuilding"] == 0 || a.counts["cut off"] > 2 {
+		if a.counts[kind] == 0 || a.counts["cut off"] > 2 {
 			t.Errorf("searches: %v", a.counts)
 		}
 	})

@@ -88,7 +88,7 @@ func TestModels(t *testing.T) {
 		if err != nil || used.Applies != control.AppliesNow || !used.Model.InUse {
 			t.Errorf("the one in use: %+v, %v", used, err)
 		}
-		code, out, _ := h.ondol(t, "models", "use", "Qwen/Shaped:shaped.gguf", "--profile", "small")
+		code, out, _ := h.ondol(t, "models", "use", "Qwen/Shaped:shaped.gguf", "--profile", "small", "--next-start")
 		for _, want := range []string{shaped, "started again", "ondol config set engine.model '" + enginetest.StarterModel(t) + "'", "ondol config set engine.profile 'starter'"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit %d, %q is missing:\n%s", code, want, out)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/ondol-app/ondol/internal/control"
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/gguf"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
@@ -27,9 +28,10 @@ type library struct {
 	places  []models.Place
 	machine models.Machine
 	engine  func() llamaserver.Status
+	keeper  func() *engines.Keeper // nil, or of nil, where others run the engine
 }
 
-func newLibrary(s *settings.Live, paths locations.Paths, executable string, machine models.Machine, engine func() llamaserver.Status) library {
+func newLibrary(s *settings.Live, paths locations.Paths, executable string, machine models.Machine, engine func() llamaserver.Status, keeper func() *engines.Keeper) library {
 	env := models.Environment{GOOS: runtime.GOOS, Getenv: os.Getenv, Own: paths.Models()}
 	env.Home, _ = os.UserHomeDir() // without one fewer places are known
 	for _, path := range bundledModels(executable) {
@@ -38,7 +40,7 @@ func newLibrary(s *settings.Live, paths locations.Paths, executable string, mach
 			break
 		}
 	}
-	return library{live: s, places: models.Places(env), machine: machine, engine: engine}
+	return library{live: s, places: models.Places(env), machine: machine, engine: engine, keeper: keeper}
 }
 
 // List looks through every place.
@@ -105,57 +107,28 @@ func (l library) profile(m *models.Model, name string) (llamaserver.Profile, err
 	if m.Role == upstream.RoleRerank || m.Role == upstream.RoleChat {
 		return roleProfile(m.Role, *l.live.Now().Roles.Of(m.Role))
 	}
-	engine := l.live.Now().Engine
+	engine := l.inService()
 	if name != "" {
 		engine.Profile = name
 	}
 	return chooseProfile(engine, m.Path)
 }
 
+// inService is what the engine in service is set to, else what the settings say.
+func (l library) inService() settings.Engine {
+	engine := l.live.Now().Engine
+	if l.keeper != nil && l.keeper() != nil {
+		takeSetup(&engine, l.keeper().State().Live)
+	}
+	return engine
+}
+
 func (l library) weigh(m *models.Model, profile llamaserver.Profile) models.Verdict {
 	var others []models.Profile
 	if m.Role == upstream.RoleEmbed {
-		others = smallerProfiles(l.live.Now().Engine)
+		others = smallerProfiles(l.inService())
 	}
 	return m.Weigh(l.machine, models.Profile{Name: profile.Name, Flags: profile.Flags}, others, buildNumber(l.engine().Version))
-}
-
-// Use writes the model into the settings, once nothing speaks against it.
-func (l library) Use(ctx context.Context, req control.UseModel) (control.UsedModel, error) {
-	model, err := l.find(ctx, req)
-	if err != nil {
-		return control.UsedModel{}, err
-	}
-	if err := serves(&model.Model); err != nil {
-		return control.UsedModel{}, err
-	}
-	profile, err := l.profile(&model.Model, req.Profile)
-	if err != nil {
-		return control.UsedModel{}, &control.Error{Status: http.StatusBadRequest, Code: control.CodeInvalidValue, Message: err.Error(), Remedy: "send one of them"}
-	}
-	if l.machine.Total > 0 && l.live.Now().Engine.MemoryCheck {
-		if v := l.weigh(&model.Model, profile); !v.Fits {
-			return control.UsedModel{}, memoryError(v)
-		}
-	}
-	changes := map[string]string{"engine.model": model.Path}
-	if req.Profile != "" {
-		changes["engine.profile"] = req.Profile
-	}
-	changed, err := l.live.Change(changes)
-	if err != nil {
-		return control.UsedModel{}, err
-	}
-	used := control.UsedModel{Model: l.describe(model), Profile: profile.Name, Before: changed.Before, Overriding: changed.Overridden, Applies: control.AppliesNextStart}
-	switch now := l.engine(); {
-	case l.live.Now().Roles.Embed.Remote():
-		used.Applies = control.AppliesLocal
-	case len(used.Overriding) > 0:
-		used.Applies = control.AppliesOverridden
-	case sameFile(now.Model.Path, model.Path) && now.Profile == profile.Name:
-		used.Applies = control.AppliesNow
-	}
-	return used, nil
 }
 
 // find is the model a request names.

@@ -89,7 +89,7 @@ func TestModelsPull(t *testing.T) {
 	}
 
 	h.says(t, 0, "owner/repo/m ", "models", "list")
-	h.says(t, 0, path, "models", "use", "owner/repo/m", "--profile", "starter")
+	h.says(t, 0, path, "models", "use", "owner/repo/m", "--profile", "starter", "--next-start")
 
 	// A file with a wrong hash never looks like a model.
 	hub.Change(func(h *hubtest.Hub) { h.File, h.SHA256 = "wrong.gguf", strings.Repeat("0", 64) })

@@ -104,7 +104,8 @@ func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.
 	p.settings = settings.NewLive(settings.LiveConfig{
 		Config: sources, Facts: p.ground.facts, Apply: p.apply, Notify: p.recorder.Notify, Logger: p.logger.With("part", "settings"),
 	}, s)
-	p.models = newLibrary(p.settings, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() })
+	p.models = newLibrary(p.settings, paths, executable, p.machine, func() llamaserver.Status { return p.engine.Snapshot() },
+		func() *engines.Keeper { return p.engines })
 	p.evidence = &evidenceKeeper{store: p.index, queue: make(chan trust.Evidence, evidenceQueue), logger: p.logger.With("part", "evidence")}
 	for _, name := range []upstream.Role{upstream.RoleRerank, upstream.RoleChat} {
 		r, err := wireRole(name, s, paths, p.logger, p.recorder.Notify, p.memoryCheck(s, nil))

@@ -105,7 +105,11 @@ func (c *commands) tryCandidate(ctx context.Context, f candidateFlags) error {
 		err = writeJSON(c.term.out, state)
 	} else {
 		c.showCandidate(state)
-		c.tellNext(ctx, client, state)
+		c.costOf(ctx, client, state)
+		c.tellNext(state)
+		if state.Candidate.Outcome == engines.Proved {
+			c.sayEnd(state)
+		}
 	}
 	if err == nil && !f.noWait {
 		err = c.candidateEnd(state)
@@ -215,13 +219,11 @@ func (c *commands) candidateEnd(s engines.State) error {
 	return said(exitFailed)
 }
 
-// tellNext says what a person may do with a candidate that was judged, and
-// what its vectors would take on disk.
-func (c *commands) tellNext(ctx context.Context, client *control.Client, s engines.State) {
+// tellNext says what a person may do with a candidate that was judged.
+func (c *commands) tellNext(s engines.State) {
 	if s.Phase != engines.Checked || s.Candidate.Verdict == nil {
 		return
 	}
-	c.tellCost(ctx, client, s.Candidate)
 	switch v := s.Candidate.Verdict; {
 	case v.Pass:
 		c.term.say("candidate.next.promote")
@@ -231,24 +233,37 @@ func (c *commands) tellNext(ctx context.Context, client *control.Client, s engin
 	c.term.say("candidate.next.stop")
 }
 
-// tellCost says what the vectors of a candidate of another kind would take on
-// disk; nothing where they are there, or nothing is indexed.
-func (c *commands) tellCost(ctx context.Context, client *control.Client, candidate *engines.Candidate) {
-	v := candidate.Verdict
-	if v.Candidate.Fingerprint == v.Live.Fingerprint || v.Candidate.Dimension < 1 {
+// costOf says what the vectors of a candidate that was judged would take on
+// disk, where they are of another kind than those in service.
+func (c *commands) costOf(ctx context.Context, client *control.Client, s engines.State) {
+	if s.Phase != engines.Checked || s.Candidate == nil || s.Candidate.Verdict == nil {
 		return
 	}
-	reply, err := client.Generations(ctx, v.Candidate.Dimension)
+	v := s.Candidate.Verdict
+	if v.Candidate.Fingerprint != v.Live.Fingerprint {
+		c.tellCost(ctx, client, v.Candidate.Dimension, v.Candidate.Fingerprint, v.InPlace)
+	}
+}
+
+// tellCost says what vectors of so many components, and of that fingerprint
+// where it is known, would take on disk; nothing where they are there, or
+// nothing is indexed. inPlace says that they are made in the place of the
+// engine in service.
+func (c *commands) tellCost(ctx context.Context, client *control.Client, dimension int, fingerprint string, inPlace bool) {
+	if dimension < 1 {
+		return
+	}
+	reply, err := client.Generations(ctx, dimension)
 	if err != nil || reply.Cost == nil || reply.Cost.Texts == 0 {
-		return // it is told once more before it is spent
+		return // what it would cost keeps nobody from it
 	}
 	for _, g := range reply.Generations {
-		if g.Fingerprint == v.Candidate.Fingerprint && g.Missing() == 0 {
+		if g.Fingerprint == fingerprint && g.Missing() == 0 {
 			return
 		}
 	}
 	c.term.say("candidate.cost", "texts", reply.Cost.Texts, "size", size(reply.Cost.Bytes))
-	if candidate.Order.InPlace {
+	if inPlace {
 		c.term.say("candidate.cost.in_place")
 	}
 }

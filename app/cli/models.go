@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,13 +19,7 @@ func (c *commands) models() *cobra.Command {
 		return c.inspectModel(cmd.Context(), args[0])
 	})
 	inspect.Args = c.arguments(1, 1, "usage.want.model_path")
-	var profile string
-	use := c.command("use MODEL", "cli.models.use", func(cmd *cobra.Command, args []string) error {
-		return c.useModel(cmd.Context(), args[0], profile)
-	})
-	use.Args = c.arguments(1, 1, "usage.want.model")
-	use.Flags().StringVar(&profile, "profile", "", c.term.words.Say("cli.models.use.profile"))
-	return c.group("models", "cli.models", list, inspect, use, c.catalogue(), c.pull(), c.pulls())
+	return c.group("models", "cli.models", list, inspect, c.use(), c.catalogue(), c.pull(), c.pulls())
 }
 
 func (c *commands) listModels(ctx context.Context) error {
@@ -142,36 +133,3 @@ func (c *commands) showModel(m control.Model) {
 func (c *commands) modelWarning(w models.Warning) string {
 	return c.term.words.Say("model.warning."+w.Code.String(), pairsOf(w.Args)...)
 }
-
-// useModel takes a file's path, or the name of a model that was found.
-func (c *commands) useModel(ctx context.Context, model, profile string) error {
-	req := control.UseModel{Name: model, Profile: profile}
-	if abs, err := filepath.Abs(model); err == nil {
-		if info, err := os.Stat(abs); filepath.IsAbs(model) || err == nil && info.Mode().IsRegular() {
-			req.Path, req.Name = abs, ""
-		}
-	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	used, err := client.UseModel(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return writeJSON(c.term.out, used)
-	}
-	c.term.say("model.used", "path", clean(used.Model.Path), "profile", used.Profile)
-	c.term.say("model.applies."+used.Applies.String(), "keys", strings.Join(used.Overriding, ", "))
-	for _, w := range used.Model.Warnings {
-		c.term.line(c.term.paint(yellow, "! "+c.modelWarning(w)))
-	}
-	for _, key := range slices.Sorted(maps.Keys(used.Before)) {
-		c.term.say("model.undo", "command", "ondol config set "+key+" "+shellWord(clean(used.Before[key])))
-	}
-	return nil
-}
-
-// shellWord is text as one word of a shell's line.
-func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

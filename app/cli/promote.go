@@ -28,8 +28,8 @@ func (c *commands) promoteCandidate(ctx context.Context, p engines.Promotion, no
 	if err != nil {
 		return err
 	}
-	if before, err := client.Candidate(ctx); err == nil && !c.asJSON && before.Candidate != nil && before.Candidate.Verdict != nil && before.Phase == engines.Checked {
-		c.tellCost(ctx, client, before.Candidate)
+	if before, err := client.Candidate(ctx); err == nil && !c.asJSON {
+		c.costOf(ctx, client, before)
 	}
 	state, err := client.Promote(ctx, p)
 	if err == nil && !noWait {

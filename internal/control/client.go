@@ -160,7 +160,8 @@ func (c *Client) InspectModel(ctx context.Context, path string) (Model, error) {
 	return call[Model](ctx, c, "GET", "models/inspect?"+url.Values{"path": {path}}.Encode(), nil)
 }
 
-// UseModel sets the model that embeds.
+// UseModel has another model embed: once it has passed its trial, or as
+// UsedModel.Applies says. It does not wait for that.
 func (c *Client) UseModel(ctx context.Context, req UseModel) (UsedModel, error) {
 	return call[UsedModel](ctx, c, "POST", "models/use", req)
 }

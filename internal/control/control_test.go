@@ -326,7 +326,7 @@ func TestRoutes(t *testing.T) {
 		{"generations_cost", "GET", "generations?dimension=1024", "", 200, "cost 1024"},
 		{"models", "GET", "models", "", 200, "list"},
 		{"models_inspect", "GET", "models/inspect?path=/hub/../hub/q.gguf", "", 200, "inspect /hub/q.gguf"},
-		{"models_use", "POST", "models/use", `{"name":"q","profile":"small"}`, 200, "use {Path: Name:q Profile:small}"},
+		{"models_use", "POST", "models/use", `{"name":"q","profile":"small"}`, 200, "use {Path: Name:q Profile:small NextStart:false InPlace:false Quick:false Force:false Now:false}"},
 		{"refused_model_path", "GET", "models/inspect?path=q.gguf", "", 400, ""},
 		{"refused_model_twice", "POST", "models/use", `{"name":"q","path":"/q"}`, 400, ""},
 		{"refused_model_relative", "POST", "models/use", `{"path":"q"}`, 400, ""},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/models"
 )
@@ -30,11 +31,18 @@ type ModelList struct {
 	Machine    *models.Machine     `json:"machine"`    // nil when it does not tell
 }
 
-// UseModel is the body of POST models/use: a path or a name, and which flags.
+// UseModel is the body of POST models/use: a path or a name, which flags, and
+// how the engine in service is to be exchanged.
 type UseModel struct {
 	Path    string `json:"path,omitempty"`    // absolute
 	Name    string `json:"name,omitempty"`    // the ref or the name of one model of GET models
 	Profile string `json:"profile,omitempty"` // empty = as it is set
+
+	NextStart bool `json:"next_start,omitempty"` // only set it: nothing changes before the next start
+	InPlace   bool `json:"in_place,omitempty"`   // as of engines.Order, likewise below
+	Quick     bool `json:"quick,omitempty"`
+	Force     bool `json:"force,omitempty"` // as of engines.Promotion, likewise below
+	Now       bool `json:"now,omitempty"`
 }
 
 // Applies says when a change counts.
@@ -43,6 +51,7 @@ type Applies string
 // The moments.
 const (
 	AppliesNow        Applies = "now"        // the engine runs it so already
+	AppliesTrial      Applies = "trial"      // when it has passed its trial as a candidate, which has begun
 	AppliesNextStart  Applies = "next_start" // when the app is started again
 	AppliesOverridden Applies = "overridden" // not while UsedModel.Overriding is set
 	AppliesLocal      Applies = "local"      // when roles.embed.kind is local again
@@ -57,7 +66,8 @@ type UsedModel struct {
 	Profile    string            `json:"profile"` // by which it will be run
 	Applies    Applies           `json:"applies"`
 	Overriding []string          `json:"overriding,omitempty"` // settings that the environment or a flag sets above the file
-	Before     map[string]string `json:"before"`               // what the settings were; setting them so is undoing
+	Before     map[string]string `json:"before"`               // what the settings were; setting them so is undoing; empty where they are not changed yet
+	Candidate  *engines.State    `json:"candidate,omitempty"`  // of AppliesTrial: as it began
 }
 
 // Codes of errors about models.

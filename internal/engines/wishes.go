@@ -111,6 +111,7 @@ func (o *owner) launchAs(n news, c Candidate) error {
 	}
 	o.state.Candidate, o.exam, o.wanted = &c, nil, c.Order.Promote
 	o.tell(KindStarted)
+	o.remember()
 	return o.wishes(n)
 }
 

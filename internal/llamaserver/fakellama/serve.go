@@ -294,7 +294,8 @@ func embedding(mode Mode, drift float64, i int, text string) any {
 }
 
 // header is a GGUF file of version 3 without tensors: architecture "fake",
-// 8 dimensions, last-token pooling, context 512.
+// 8 dimensions, last-token pooling, context 2048: a passage by the settings'
+// defaults fits.
 func header() []byte {
 	var b bytes.Buffer
 	put := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) } // a buffer takes everything
@@ -309,7 +310,7 @@ func header() []byte {
 	for _, kv := range []struct {
 		key   string
 		value uint32
-	}{{"fake.embedding_length", Dim}, {"fake.pooling_type", 3}, {"fake.context_length", 512}} {
+	}{{"fake.embedding_length", Dim}, {"fake.pooling_type", 3}, {"fake.context_length", 2048}} {
 		text(kv.key)
 		put(uint32(4)) // uint32
 		put(kv.value)

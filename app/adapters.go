@@ -27,11 +27,18 @@ type engineForDoor struct {
 
 func (e engineForDoor) Current() (embedding.Instance, error) {
 	now, err := e.engines.Current()
+	if away, ok := errors.AsType[*llamaserver.NotReadyError](err); ok && away.Asleep != nil {
+		asleep := e.instance(*away.Asleep)
+		asleep.Asleep = true
+		return asleep, nil
+	}
 	if err != nil {
 		return embedding.Instance{}, notReady(err)
 	}
 	return e.instance(now), nil
 }
+
+func (e engineForDoor) Wake() { e.engines.Wake() }
 
 func (e engineForDoor) Borrow() (embedding.Instance, func(), error) {
 	now, done, err := e.engines.Borrow()
@@ -49,7 +56,7 @@ func (e engineForDoor) instance(now llamaserver.Instance) embedding.Instance {
 	return embedding.Instance{
 		Generation: now.Generation, Client: now.Client, Model: now.ModelName,
 		Dim: now.Dim, MaxTokens: longest, BatchTokens: now.BatchTokens, Fingerprint: now.Fingerprint,
-		Unnormalized: !now.Normalized, Probe: now.Probe, OneAtATime: now.OneAtATime,
+		Unnormalized: !now.Normalized, Probe: now.Probe, OneAtATime: now.OneAtATime, Checked: now.Checked,
 	}
 }
 

@@ -134,6 +134,9 @@ func (e remoteForDoor) Replace(ctx context.Context, generation uint64, fault tru
 	return e.Engine.Replace(ctx, generation, fault.Cause)
 }
 
+// Wake does nothing: an engine that others run never sleeps for us.
+func (e remoteForDoor) Wake() {}
+
 // End is not known: nobody tells how an engine that others run has ended.
 func (e remoteForDoor) End(uint64) trust.End { return trust.EndUnknown }
 

@@ -73,6 +73,9 @@ func (t *trials) Verify(ctx context.Context, options trial.Options, progress fun
 			Message: "a trial is running already", Remedy: "wait for its end", Args: map[string]string{"part": "verify"}}
 	}
 	defer t.busy.Unlock()
+	if err := t.server.Awaken(ctx); err != nil {
+		return trial.Report{}, err
+	}
 	now, done, err := t.server.Borrow() // a promotion meanwhile does not end it
 	if err != nil {
 		return trial.Report{}, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/chunk"
@@ -22,6 +23,7 @@ import (
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/models/pull"
+	"github.com/ondol-app/ondol/internal/power"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/sqlite"
@@ -44,8 +46,10 @@ type parts struct {
 	evidence *evidenceKeeper
 	engine   embedder
 	engines  *engines.Keeper // nil where somebody else's engine embeds
+	idler    *idler          // nil with it
 	gate     *admission.Gate
 	alone    bool // the engine was never tried with two texts at once: nobody wanted that when the app started
+	clock    *power.Clock
 	recent   *history.History
 	door     *embedding.Service
 	cache    *vectorcache.Cache
@@ -130,10 +134,17 @@ func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.
 	if p.cache, err = newCache(ctx, s.Cache, paths, p.logger.With("part", "cache")); err != nil {
 		return err
 	}
-	checker, _ := p.engine.(embedding.Checker) // nobody but who runs an engine can look after it
+	checker, ours := p.engine.(embedding.Checker) // nobody but who runs an engine can look after it
+	var woke func() time.Time
+	if ours {
+		p.clock = power.NewClock(power.ClockConfig{
+			Notify: p.recorder.Notify, OnWake: func() { p.door.Doubt() }, Logger: p.logger.With("part", "power"),
+		})
+		woke = p.clock.Woke
+	}
 	if p.door, err = embedding.New(embedding.Config{
 		Gate: p.gate, Engine: engine, Cache: p.cache, Total: s.Admission.Total,
-		Quarantine: p.index, Checker: checker, CheckEvery: s.Engine.CheckEvery,
+		Quarantine: p.index, Checker: checker, CheckEvery: s.Engine.CheckEvery, Woke: woke,
 		Notify: p.recorder.Notify, Logger: p.logger.With("part", "door"),
 	}); err != nil {
 		return err
@@ -171,6 +182,7 @@ func (p *parts) embedEngine(s *settings.Loaded, paths locations.Paths) (embeddin
 		return nil, err
 	}
 	p.engine, p.engines = keeper, keeper
+	p.idler = newIdler(p)
 	return engineForDoor{keeper, s.Engine.LongestInput}, nil
 }
 
@@ -228,6 +240,10 @@ func (p *parts) stages() [][]service {
 		gates = append(gates, service{r.name.String() + " gate", r.gate.Run}, service{r.name.String() + " door", r.door.Run})
 		engines = append(engines, service{r.name.String() + " engine", r.engine.Run})
 	}
+	top := []service{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}}
+	if p.engines != nil {
+		top = append(top, service{"power", p.clock.Run}, service{"idle", p.idler.run})
+	}
 	return [][]service{
 		{{"index", func(ctx context.Context) error {
 			<-ctx.Done()
@@ -236,6 +252,6 @@ func (p *parts) stages() [][]service {
 		{{"journal", p.recorder.Run}, {"evidence", p.evidence.Run}},
 		gates,
 		engines,
-		{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}},
+		top,
 	}
 }

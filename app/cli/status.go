@@ -59,7 +59,7 @@ func (c *commands) showStatus(s control.Status) {
 	say := c.term.words.Say
 	c.term.line(c.term.paint(bold, say("status.title", "version", s.Version)))
 	rows := [][]cell{{{text: say("engine.title")}, c.engineState(string(s.Engine.State), engineDetail(say, s.Engine.Model.Name, s.Engine.Model.Dimension))}}
-	if p := s.Engine.LastError; p != nil && s.Engine.State != llamaserver.Ready {
+	if p := s.Engine.LastError; p != nil && s.Engine.State != llamaserver.Ready && s.Engine.State != llamaserver.Unloaded {
 		rows = append(rows, []cell{{text: say("engine.error")}, {text: c.engineProblem(p), style: red}})
 	}
 	rows = append(rows, c.checkRow(s.Engine))

@@ -244,6 +244,12 @@ func (g *Gate) SetCeiling(n int) {
 	g.do(func(now time.Time) { g.act(g.policy.SetCeiling(now, n)) })
 }
 
+// SetHeld grants nobody until it is lifted, while there is nobody to work; see
+// Policy.SetHeld. Before and after Run it does nothing.
+func (g *Gate) SetHeld(held bool) {
+	g.do(func(now time.Time) { g.act(g.policy.SetHeld(now, held)) })
+}
+
 // Stats is the gate now; before Run it is idle, after Run as it ended.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()

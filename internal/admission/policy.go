@@ -45,13 +45,14 @@ type holder struct {
 // decisions that follow. It is not safe for concurrent use: one goroutine
 // owns it.
 //
-// Invariants between events: a client, or upkeep, waits only while every permit
-// is taken; background work waits only while every permit is taken, a client
-// waits, or Limits.Background is used up; each lane is in the order in which
-// it came to the queue.
+// Invariants between events, unless it is held: a client, or upkeep, waits only
+// while every permit is taken; background work waits only while every permit is
+// taken, a client waits, or Limits.Background is used up. Each lane is in the
+// order in which it came to the queue.
 type Policy struct {
 	limits     Limits
-	ceiling    int // of executing requests, below Limits.Executing; 0 = none
+	ceiling    int  // of executing requests, below Limits.Executing; 0 = none
+	held       bool // nobody is granted
 	clients    []waiter
 	background []waiter
 	upkeep     []waiter
@@ -167,6 +168,13 @@ func (p *Policy) SetCeiling(now time.Time, n int) []Decision {
 	return p.Advance(now)
 }
 
+// SetHeld grants nobody until it is lifted: who comes waits in the queue, as
+// long and with as many others as the limits say. It takes nothing away.
+func (p *Policy) SetHeld(now time.Time, held bool) []Decision {
+	p.held = held
+	return p.Advance(now)
+}
+
 // Close forgets who waits and holds: the end of the gate, nothing follows.
 // The totals stay; who still waited counts as cancelled.
 func (p *Policy) Close() {
@@ -248,11 +256,17 @@ func (p *Policy) executing() int {
 	return p.limits.Executing
 }
 
-// Idle reports whether nobody holds a permit; then nobody waits either.
+// Idle reports whether nobody holds a permit; then nobody waits either, unless
+// it is held.
 func (p *Policy) Idle() bool { return len(p.holders) == 0 }
 
-// free is how many permits are left; negative after the limit was lowered.
-func (p *Policy) free() int { return p.executing() - len(p.holders) }
+// free is how many permits can be given; negative after the limit was lowered.
+func (p *Policy) free() int {
+	if p.held {
+		return 0
+	}
+	return p.executing() - len(p.holders)
+}
 
 // expire refuses the clients that have waited for Limits.Wait, and ends an
 // overload that is over.

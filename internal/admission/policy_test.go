@@ -583,3 +583,29 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("lifted: %+v", got)
 	}
 }
+
+// A held gate is a queue like any other, of which nobody is granted.
+func TestHeld(t *testing.T) {
+	p := admission.NewPolicy(admission.Limits{Executing: 2, Waiting: 3, Wait: time.Minute, Background: 1})
+	wantGranted(t, p.Arrive(at(0), 1, admission.LaneClient), 1)
+	p.SetHeld(at(0), true)
+	wantGranted(t, p.Arrive(at(time.Second), 2, admission.LaneBackground))
+	for i := range admission.Ticket(3) {
+		wantGranted(t, p.Arrive(at(time.Second), 3+i, admission.LaneClient))
+	}
+	wantGranted(t, p.Arrive(at(time.Second), 6, admission.LaneUpkeep))
+	if d := p.Arrive(at(time.Second), 7, admission.LaneClient); len(d) != 1 || d[0].Reason != admission.QueueFull || d[0].RetryAfter <= 0 {
+		t.Errorf("the fourth that waits: %+v", d)
+	}
+	wantGranted(t, p.Release(at(2*time.Second), 1, admission.Served))
+	if got := p.Stats(at(2 * time.Second)); got.Executing != 0 || got.Waiting != 3 || got.Limits.Executing != 2 {
+		t.Errorf("stats = %+v", got)
+	}
+	wantGranted(t, p.Leave(at(2*time.Second), 4))
+	if d := p.Advance(at(61 * time.Second)); len(d) != 2 || d[0].Reason != admission.QueueTimeout || d[1].Reason != admission.QueueTimeout {
+		t.Errorf("after a minute: %+v", d)
+	}
+	wantGranted(t, p.Arrive(at(62*time.Second), 8, admission.LaneClient))
+	wantGranted(t, p.SetHeld(at(63*time.Second), false), 6, 8)
+	wantGranted(t, p.Release(at(64*time.Second), 8, admission.Served), 2)
+}

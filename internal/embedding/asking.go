@@ -177,7 +177,10 @@ func (a *asking) complete() bool {
 // all have landed.
 func (a *asking) lead(ctx context.Context, own []*flight) error {
 	s := a.service
-	err := s.checkLengths(ctx, a.instance, a.lane, own)
+	err := a.rouse(ctx)
+	if err == nil {
+		err = s.checkLengths(ctx, a.instance, a.lane, own)
+	}
 	if err == nil {
 		err = a.acquire(ctx)
 	}
@@ -188,7 +191,7 @@ func (a *asking) lead(ctx context.Context, own []*flight) error {
 		_, err = a.present(ctx)
 	}
 	if err == nil {
-		instance, done, err = s.borrow(a.instance)
+		instance, done, err = s.borrow(ctx, a.instance, a.arrived)
 	}
 	if err != nil {
 		s.flights.fail(own, takeoff)

@@ -41,7 +41,7 @@ func (w *ward) die(end trust.End) {
 	if e.ends == nil {
 		e.ends = make(map[uint64]trust.End)
 	}
-	if e.ends[e.instance.Generation] != trust.EndNone {
+	if _, dead := e.ends[e.instance.Generation]; dead {
 		return
 	}
 	e.ends[e.instance.Generation] = trust.EndNone

@@ -3,6 +3,7 @@ package embedding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -126,8 +127,19 @@ func (e *exchange) embed(ctx context.Context) error {
 				return errAbandoned
 			}
 		}
+		if err := e.service.believe(ctx, e.instance); err != nil {
+			// What follows was not at the engine: nothing is held against it.
+			err = fmt.Errorf("%w: %w", llamaclient.ErrConnect, err)
+			if left, err = e.judge(ctx, finding{left[:1], left[1:], nil, err, time.Since(began)}); err != nil {
+				return err
+			}
+			continue
+		}
 		start := time.Now()
 		call, embeddings, err := e.next(ctx, left, dim)
+		if err == nil {
+			err = e.service.believe(ctx, e.instance) // the machine may have slept meanwhile
+		}
 		longest = max(longest, time.Since(start))
 		rest := left[len(call):]
 		if err == nil {

@@ -138,6 +138,10 @@ type fakeEngine struct {
 	watchers []chan struct{}          // guarded by mu
 	borrowed map[embedding.Client]int // guarded by mu; uses under way
 
+	starting bool  // guarded by mu; of one that was asleep
+	starts   int   // guarded by mu; of those
+	fails    error // guarded by mu; what becomes of the next
+
 	ends map[uint64]trust.End // guarded by mu; of generations; one that is missing is not known
 
 	onReplace func(*fakeEngine) // called with the lock, after the generation has risen
@@ -154,6 +158,9 @@ func (e *fakeEngine) Borrow() (embedding.Instance, func(), error) {
 	defer e.mu.Unlock()
 	if e.err != nil {
 		return embedding.Instance{}, nil, e.err
+	}
+	if e.instance.Asleep {
+		return embedding.Instance{}, nil, &embedding.UnavailableError{State: "unloaded"}
 	}
 	client := e.instance.Client
 	if e.borrowed == nil {
@@ -195,6 +202,33 @@ func (e *fakeEngine) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.err = err
+	e.tell()
+}
+
+// Wake starts an engine that is asleep, which takes five seconds.
+func (e *fakeEngine) Wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.instance.Asleep || e.starting {
+		return
+	}
+	e.starting = true
+	e.starts++
+	time.AfterFunc(5*time.Second, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.starting = false
+		e.instance.Generation++
+		e.instance.Asleep, e.err = false, e.fails
+		e.tell()
+	})
+}
+
+// unload puts the engine to sleep.
+func (e *fakeEngine) unload() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.instance.Asleep = true
 	e.tell()
 }
 

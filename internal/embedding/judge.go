@@ -194,7 +194,7 @@ func (e *exchange) reboard(ctx context.Context, suspects, rest []*flight) ([]*fl
 	if err == nil {
 		var next Instance
 		var done func()
-		if next, done, err = s.borrow(e.instance); err == nil {
+		if next, done, err = s.borrow(ctx, e.instance, time.Now()); err == nil {
 			e.done()
 			e.instance, e.done = next, done
 			return left, nil
@@ -295,7 +295,7 @@ func (e *exchange) bereaved(ctx context.Context, f finding) ([]*flight, error) {
 	reason := end.Blames()
 	if reason == "" || errors.Is(f.err, llamaclient.ErrConnect) { // it was gone before the call
 		now, err := s.current()
-		if newer := err == nil && now.Generation > generation; e.carried || !newer && end != trust.EndReplaced && reason == "" {
+		if newer := err == nil && now.Generation > generation; e.carried || !newer && end != trust.EndReplaced && end != trust.EndUnloaded && reason == "" {
 			return nil, errGone
 		}
 		e.carried = true

@@ -69,6 +69,8 @@ type realEngine struct {
 
 func (e *realEngine) Changed() (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
 
+func (e *realEngine) Wake() {}
+
 func (e *realEngine) End(uint64) trust.End { return trust.EndUnknown }
 
 func (e *realEngine) Current() (embedding.Instance, error) {

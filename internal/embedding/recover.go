@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/canary"
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/llamaclient"
@@ -96,7 +95,9 @@ func (s *Service) next(ctx context.Context, generation uint64) (Instance, error)
 	defer stop()
 	for {
 		instance, err := s.current()
-		if err == nil && instance.Generation > generation {
+		if err == nil && instance.Asleep {
+			s.engine.Wake()
+		} else if err == nil && instance.Generation > generation {
 			return instance, nil
 		}
 		var away *UnavailableError
@@ -127,8 +128,7 @@ func (a *asking) present(ctx context.Context) (Instance, error) {
 	if end := s.engine.End(last); end.Blames() == "" && end != trust.EndReplaced && !s.givenUp(last) {
 		return instance, err // a person stopped it, or nobody knows
 	}
-	limit := time.Duration(s.gate.Stats().Limits.WaitMS) * time.Millisecond
-	ctx, cancel := context.WithDeadlineCause(ctx, a.arrived.Add(limit), err)
+	ctx, cancel := context.WithDeadlineCause(ctx, a.arrived.Add(s.queueWait()), err)
 	defer cancel()
 	return s.next(ctx, last)
 }
@@ -161,6 +161,13 @@ func (s *Service) upkeep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.kick:
+			if now, err := s.current(); err == nil && now.Asleep {
+				continue // it is checked when it is started
+			}
+		case <-s.vigil.kick:
+			if !s.mustCheck() {
+				continue // done meanwhile
+			}
 		}
 		if err := s.Recheck(ctx); err != nil && ctx.Err() == nil {
 			s.logger.Warn("Check of the engine", slog.Any("error", err))
@@ -168,43 +175,75 @@ func (s *Service) upkeep(ctx context.Context) {
 	}
 }
 
+// mustCheck says whether the present engine is in doubt.
+func (s *Service) mustCheck() bool {
+	now, err := s.current()
+	if err != nil || now.Asleep {
+		return false
+	}
+	_, doubted := s.vigil.doubts(now)
+	return doubted
+}
+
 // Recheck looks with canaries whether the engine is still sound, and gives it
 // up if not. Each step takes a permit like a request, the next that is free;
 // between the steps requests are served. Only two calls at once, and a step
 // repeated because it failed in company, have the engine to themselves: for
-// that, requests wait for the end of the call under way. A service without a
-// Checker checks nothing.
+// that, requests wait for the end of the call under way. After the machine woke
+// it takes no permits, and requests wait for its end. A service without a
+// Checker checks nothing; an engine that is asleep is started for it.
 func (s *Service) Recheck(ctx context.Context) error {
 	s.sinceCheck.Store(0)
 	if s.checker == nil {
 		return nil
 	}
+	if err := s.awake(ctx, time.Now()); err != nil {
+		return err
+	}
 	instance, err := s.current()
 	if err != nil {
 		return err
 	}
+	defer s.vigil.over()
+	woke := s.vigil.woke() // what sleeps follow are not covered
 	result, err := s.checker.Recheck(ctx, instance.Generation, s.turn)
 	if err != nil {
+		s.unchecked(ctx, instance, err)
 		return err
 	}
 	if !result.OK() && (result.Code != canary.Together || result.Poisoned) {
 		s.giveUp(instance, result.Code.String(), "the canary "+result.Text+" fails", nil)
+		return nil
+	}
+	if s.vigil.found(instance, woke) {
+		s.notify(event.New(KindSound, "generation", strconv.FormatUint(instance.Generation, 10)))
 	}
 	return nil
 }
 
+// unchecked gives an engine up that could not be checked though it must be.
+func (s *Service) unchecked(ctx context.Context, instance Instance, cause error) {
+	now, err := s.current()
+	if ctx.Err() != nil || err != nil || now.Generation != instance.Generation {
+		return
+	}
+	if _, doubted := s.vigil.doubts(instance); doubted {
+		s.giveUp(instance, trust.FaultHang, "it cannot be checked after the machine woke: "+cause.Error(), nil)
+	}
+}
+
 func (s *Service) turn(ctx context.Context, alone bool) (func(), error) {
-	permit, err := s.gate.Acquire(ctx, admission.LaneUpkeep)
+	release, err := s.upkeepPermit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	visit, err := s.crew.enter(ctx, alone)
 	if err != nil {
-		permit.Release(admission.Uncounted)
+		release()
 		return nil, err
 	}
 	return func() {
 		visit.leave()
-		permit.Release(admission.Uncounted)
+		release()
 	}, nil
 }

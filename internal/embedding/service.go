@@ -38,6 +38,11 @@ type Config struct {
 	Checker    Checker // nil = the engine is not checked
 	CheckEvery int     // vectors between two checks; 0 = DefaultCheckEvery
 
+	// Woke is when the machine woke last, as far as is known when it is asked;
+	// zero = it has not slept. Until the engine was checked after that, none
+	// of its vectors comes out. Nil = it never sleeps. Needs a Checker.
+	Woke func() time.Time
+
 	// Notify is told what happened; it returns at once. Nil = nobody listens.
 	Notify func(event.Event)
 }
@@ -56,6 +61,7 @@ type Service struct {
 	counting   *turnstile // for token counts
 	crew       *crew
 	quarantine *quarantine
+	vigil      *vigil
 
 	checker    Checker // nil = none
 	every      int
@@ -64,6 +70,8 @@ type Service struct {
 
 	stopping context.Context // ends with Run's context
 	stop     context.CancelFunc
+
+	holding sync.Mutex // held while the gate is set to what the engine needs
 
 	mu        sync.Mutex
 	closed    bool           // guarded by mu; no exchange begins any more
@@ -88,6 +96,9 @@ func New(config Config) (*Service, error) {
 	if config.Gate == nil || config.Engine == nil {
 		return nil, errors.New("embedding: gate and engine are required")
 	}
+	if config.Woke != nil && config.Checker == nil {
+		return nil, errors.New("embedding: an engine that nobody can check cannot be checked after a sleep")
+	}
 	if config.Total == 0 {
 		config.Total = DefaultTotal
 	}
@@ -106,7 +117,7 @@ func New(config Config) (*Service, error) {
 	s := &Service{
 		gate: config.Gate, engine: config.Engine, cache: config.Cache, total: config.Total, logger: config.Logger,
 		notify: config.Notify, checker: config.Checker, every: config.CheckEvery, kick: make(chan struct{}, 1),
-		counting: newTurnstile(), crew: newCrew(), quarantine: &quarantine{store: config.Quarantine, logger: config.Logger},
+		counting: newTurnstile(), crew: newCrew(), vigil: newVigil(config.Woke), quarantine: &quarantine{store: config.Quarantine, logger: config.Logger},
 		flights: &flights{cache: config.Cache, byKey: make(map[vector.Key]*flight)},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -117,7 +128,10 @@ func New(config Config) (*Service, error) {
 // caller has gone included. That takes at most the total time limit, and no
 // longer than the engine lives: an engine that stops ends them all.
 func (s *Service) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	work.Go(func() { s.attend(ctx) })
 	s.upkeep(ctx)
+	work.Wait()
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -216,11 +230,18 @@ func (s *Service) current() (Instance, error) {
 var errSucceeded = errors.New("another engine has taken over")
 
 // borrow is the engine's instance for use, if its vectors are those of planned;
-// else errSucceeded, or an *UnavailableError.
-func (s *Service) borrow(planned Instance) (Instance, func(), error) {
+// else errSucceeded, or an *UnavailableError. It waits for one that is asleep,
+// as long as a request that arrived then may wait.
+func (s *Service) borrow(ctx context.Context, planned Instance, arrived time.Time) (Instance, func(), error) {
 	instance, done, err := s.engine.Borrow()
-	if err != nil {
-		return Instance{}, nil, unavailable(err)
+	for err != nil {
+		if now, away := s.current(); away != nil || !now.Asleep {
+			return Instance{}, nil, unavailable(err)
+		}
+		if err := s.awake(ctx, arrived); err != nil {
+			return Instance{}, nil, err
+		}
+		instance, done, err = s.engine.Borrow()
 	}
 	if instance.Fingerprint != planned.Fingerprint {
 		done()

@@ -66,8 +66,8 @@ func (a *asking) countShares(ctx context.Context) error {
 		return nil
 	}
 	instance, err := a.service.current()
-	if err != nil || instance.Fingerprint != a.instance.Fingerprint {
-		return nil
+	if err != nil || instance.Asleep || instance.Fingerprint != a.instance.Fingerprint {
+		return nil // it is not started for a figure
 	}
 	quick, cancel := context.WithTimeout(ctx, shareWait)
 	defer cancel()
@@ -95,7 +95,7 @@ func (s *Service) count(ctx context.Context, instance Instance, lane admission.L
 		return nil, err
 	}
 	defer done()
-	instance, back, err := s.borrow(instance)
+	instance, back, err := s.borrow(ctx, instance, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s *Service) checkLengths(ctx context.Context, instance Instance, lane admi
 		return err
 	}
 	defer done()
-	instance, back, err := s.borrow(instance)
+	instance, back, err := s.borrow(ctx, instance, time.Now())
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,18 @@ import (
 
 // Engine is the supervised engine as this package needs it.
 type Engine interface {
-	// Current is the instance to use now. An error, best an
-	// *UnavailableError, means there is none.
+	// Current is the instance to use now, or one that is asleep. An error,
+	// best an *UnavailableError, means there is none.
 	Current() (Instance, error)
 
-	// Borrow is Current for whoever is about to use the instance's client.
-	// Another may succeed it meanwhile, but for that it is not ended before
-	// done was called, which is once, and never when there is an error.
+	// Borrow is Current for whoever is about to use the instance's client;
+	// there is an error while it is asleep. Another may succeed it meanwhile,
+	// but for that it is not ended before done was called, which is once, and
+	// never when there is an error.
 	Borrow() (instance Instance, done func(), err error)
+
+	// Wake has an instance that is asleep started, and returns at once.
+	Wake()
 
 	// Replace ends the instance of that generation, whatever state it is in,
 	// and returns when its process is gone; at once when it is gone already.
@@ -77,6 +81,13 @@ type Instance struct {
 	// OneAtATime says that its vectors are right only when it computes one
 	// text at a time.
 	OneAtATime bool
+
+	// Asleep says that it was unloaded because nobody used it, and that Wake
+	// brings back another like it, or is about to; Client must not be used.
+	Asleep bool
+
+	// Checked is when it was begun to be found good.
+	Checked time.Time
 }
 
 // Request is one caller's wish.

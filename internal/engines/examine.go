@@ -111,7 +111,10 @@ func opening(passage string) string {
 // measure embeds the texts.
 func (x *exam) measure(ctx context.Context, name string, server *llamaserver.Server, tell func(Progress)) *measured {
 	m := &measured{name: name, server: server}
-	if m.instance, m.err = server.Current(); m.err != nil {
+	if m.err = server.Awaken(ctx); m.err == nil {
+		m.instance, m.err = server.Current()
+	}
+	if m.err != nil {
 		return m
 	}
 	if m.err = x.prepare(ctx); m.err != nil {

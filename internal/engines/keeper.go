@@ -244,6 +244,36 @@ func (k *Keeper) steer(ctx context.Context, do func(*llamaserver.Server, context
 	return err
 }
 
+// Wake starts the live engine again if it was unloaded; see
+// llamaserver.Server.Wake.
+func (k *Keeper) Wake() { k.now().server.Wake() }
+
+// Awaken is Wake, and waits until the live engine is ready.
+func (k *Keeper) Awaken(ctx context.Context) error { return k.now().server.Awaken(ctx) }
+
+// Unused is since when nobody has used the live engine; false while somebody
+// does, and while there is another one or work on one.
+func (k *Keeper) Unused() (since time.Time, ok bool) {
+	if k.State().Phase != Idle {
+		return time.Time{}, false
+	}
+	k.mu.Lock()
+	m, used := k.live, k.live.uses > 0
+	k.mu.Unlock()
+	since, ok = m.server.Unused()
+	return since, ok && !used
+}
+
+// Unload ends the live engine if nobody has used it since then, until somebody
+// wakes it; see llamaserver.Server.Unload. Who borrows it at the same moment
+// finds it gone, and its end says so.
+func (k *Keeper) Unload(ctx context.Context, since time.Time) error {
+	if now, ok := k.Unused(); !ok || now.After(since) {
+		return llamaserver.ErrInUse
+	}
+	return k.now().server.Unload(ctx, since)
+}
+
 // State is where the engine beside the live one stands.
 func (k *Keeper) State() State { return *k.state.Load() }
 

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,12 @@ func (m *member) inner(generation uint64) uint64 {
 func (m *member) current() (llamaserver.Instance, error) {
 	instance, err := m.server.Current()
 	instance.Generation = m.outer(instance.Generation)
+	if away, ok := errors.AsType[*llamaserver.NotReadyError](err); ok && away.Asleep != nil {
+		named, asleep := *away, *away.Asleep
+		asleep.Generation = m.outer(asleep.Generation)
+		named.Asleep = &asleep
+		err = &named
+	}
 	return instance, err
 }
 

@@ -9,8 +9,9 @@ import (
 // Activity is what the engine has been given to do and what came of it.
 // Questions about the engine itself (health, properties, slots) do not count.
 type Activity struct {
-	Working int       // embeddings, rankings and streams under way
-	Done    uint64    // of these, calls that have ended and pieces of streams that came
+	Calls   int       // under way, counts of tokens included
+	Working int       // of these, embeddings, rankings and streams
+	Done    uint64    // embeddings, rankings and streams that have ended, and pieces of streams that came
 	Last    time.Time // end of the last call, counts of tokens included; now while one is under way; zero before the first
 }
 
@@ -55,7 +56,7 @@ func (c *Client) Activity() Activity {
 	a := &c.activity
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := Activity{Working: a.working, Done: a.done, Last: a.last}
+	now := Activity{Calls: a.calls, Working: a.working, Done: a.done, Last: a.last}
 	if a.calls > 0 {
 		now.Last = time.Now()
 	}

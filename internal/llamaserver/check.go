@@ -41,6 +41,7 @@ func calledBy(path string, h *gguf.Header) string {
 // check sends the probe, learns what the engine can do, and runs the canaries
 // where its role is embedding.
 func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, client *llamaclient.Client, hash *hashing) (*Instance, canary.Result, *Problem) {
+	began := time.Now()
 	probing, cancel := context.WithTimeout(ctx, e.config.ProbeTimeout)
 	defer cancel()
 	flags := e.config.Profile.Flags
@@ -60,7 +61,7 @@ func (e *engine) check(ctx context.Context, plan *plan, child *process.Process, 
 	i := &Instance{
 		Generation: e.generation, Client: client, ModelName: plan.name, Dim: probed.dim, Slots: props.Slots, Normalized: probed.normalized,
 		MaxTokens:   maxTokens(plan.header, flags, props.ContextPerSlot, ubatch),
-		Fingerprint: fingerprint(sum, plan.binary.version, flags, probed.dim),
+		Fingerprint: fingerprint(sum, plan.binary.version, flags, probed.dim), Checked: began,
 	}
 	i.BatchTokens = max(i.MaxTokens, ubatch)
 	var result canary.Result

@@ -57,6 +57,7 @@ type facts struct {
 	fingerprint     string
 	probe           Probe
 	instance        *Instance     // nil unless this engine was found good and runs
+	asleep          *Instance     // the last one that was unloaded; may be of long ago
 	load            time.Duration // from start to ready, of the last engine that got there
 
 	canary     *canary.Result // the last

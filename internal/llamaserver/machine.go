@@ -23,6 +23,8 @@ const (
 	eventUnhealthy                  // a health check failed
 	eventEnded                      // no process is left; problem tells why, nil when it was asked to
 	eventRetry                      // the back-off is over
+	eventUnload                     // nobody has used it for long
+	eventWake                       // somebody is about to use it
 )
 
 type event struct {
@@ -47,9 +49,9 @@ const unhealthyLimit = 3
 // machine decides. It is driven by events with their times and answers with
 // effects; it does nothing itself, so every transition is tested without a process.
 //
-// Invariant: active is true from doLaunch to the ended event; at most one
+// Invariants: active is true from doLaunch to the ended event; at most one
 // engine is active, and draining, starting, loading, checking, ready and
-// degraded all imply active.
+// degraded all imply active. Unloaded implies asleep, and asleep implies wanted.
 type machine struct {
 	state      State
 	cause      Cause
@@ -62,6 +64,8 @@ type machine struct {
 	ends       []ending // of the last starts, oldest first
 
 	wanted    bool
+	asleep    bool // unloaded, or about to be, or on its way back from that; nobody is refused meanwhile
+	awaited   bool // of one that is being unloaded: somebody wants it back
 	active    bool
 	final     bool     // the app ends: nothing is started any more
 	pending   *Problem // why a draining engine is being replaced; nil when it was asked for
@@ -86,7 +90,7 @@ func (m *machine) step(e event, now time.Time) effect {
 	case eventStart:
 		return m.start(now)
 	case eventStop, eventShutdown:
-		m.wanted = false
+		m.wanted, m.asleep = false, false
 		m.final = m.final || e.kind == eventShutdown
 		m.pending = nil
 		cause := CauseRequested
@@ -98,7 +102,7 @@ func (m *machine) step(e event, now time.Time) effect {
 		if !m.active {
 			return m.start(now)
 		}
-		m.wanted = !m.final
+		m.wanted, m.asleep = !m.final, false
 		m.pending = nil
 		m.restarts.reset()
 		return m.drain(CauseRequested, doEnd, now)
@@ -112,7 +116,7 @@ func (m *machine) step(e event, now time.Time) effect {
 	case eventChecking:
 		return m.progress(Loading, Checking, now)
 	case eventReady:
-		m.readyAt, m.unhealthy = now, 0
+		m.readyAt, m.unhealthy, m.asleep = now, 0, false
 		return m.progress(Checking, Ready, now)
 	case eventHealthy:
 		m.unhealthy = 0
@@ -127,6 +131,19 @@ func (m *machine) step(e event, now time.Time) effect {
 		}
 		m.count++
 		return m.launch(CauseRetry, now)
+	case eventUnload:
+		if m.state != Ready {
+			return doNothing
+		}
+		m.asleep, m.awaited = true, false
+		m.note(trust.EndUnloaded)
+		return m.drain(CauseIdle, doEnd, now)
+	case eventWake:
+		m.awaited = true
+		if m.state != Unloaded {
+			return doNothing // on its way, or nobody's to wake
+		}
+		return m.launch(CauseWoken, now)
 	}
 	return doNothing
 }
@@ -140,7 +157,7 @@ func (m *machine) start(now time.Time) effect {
 	if m.final {
 		return doNothing
 	}
-	m.wanted = true
+	m.wanted, m.awaited = true, true
 	if m.active {
 		return doNothing // running, or draining: then it starts anew once that has ended
 	}
@@ -247,6 +264,7 @@ func (m *machine) ended(p *Problem, now time.Time) effect {
 	}
 	if p != nil {
 		m.lastError = p
+		m.asleep = false // whoever waits is told why
 		m.note(endOf(p))
 	}
 	switch {
@@ -260,6 +278,11 @@ func (m *machine) ended(p *Problem, now time.Time) effect {
 		}
 		m.enter(Stopped, cause, now)
 		return doNothing
+	case p == nil && m.asleep && !m.awaited:
+		m.enter(Unloaded, CauseIdle, now)
+		return doNothing
+	case p == nil && m.asleep:
+		return m.launch(CauseWoken, now)
 	case p == nil:
 		return m.launch(CauseRequested, now)
 	case permanent[p.Code]:

@@ -274,3 +274,86 @@ func (d *drive) endOf(generation uint64) trust.End {
 	}
 	return trust.EndNone
 }
+
+// An engine that nobody uses ends, is unloaded, and comes back when somebody
+// wants it: by waking it, or by a person's start.
+func TestUnload(t *testing.T) {
+	d := newDrive(t)
+	d.do(event{kind: eventUnload}, doNothing, Stopped, CauseRequested)
+	d.do(event{kind: eventWake}, doNothing, Stopped, CauseRequested)
+	d.do(event{kind: eventStart}, doLaunch, Starting, CauseRequested)
+	d.do(event{kind: eventUnload}, doNothing, Starting, CauseRequested)
+	d.toReady()
+	d.do(event{kind: eventWake}, doNothing, Ready, CauseProgress)
+	for range 10 { // no restart budget is spent
+		d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+		d.do(event{kind: eventEnded}, doNothing, Unloaded, CauseIdle)
+		d.do(event{kind: eventUnload}, doNothing, Unloaded, CauseIdle)
+		d.do(event{kind: eventWake}, doLaunch, Starting, CauseWoken)
+		d.do(event{kind: eventWake}, doNothing, Starting, CauseWoken)
+		if !d.m.asleep {
+			t.Fatal("who comes now is refused")
+		}
+		d.toReady()
+		if d.m.asleep {
+			t.Fatal("asleep and ready")
+		}
+	}
+	d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+	d.do(event{kind: eventWake}, doNothing, Draining, CauseIdle) // somebody came while it was being ended
+	d.do(event{kind: eventEnded}, doLaunch, Starting, CauseWoken)
+	d.toReady()
+	d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+	d.do(event{kind: eventStart}, doNothing, Draining, CauseIdle)
+	d.do(event{kind: eventEnded}, doLaunch, Starting, CauseWoken)
+	d.toReady()
+	d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+	d.do(event{kind: eventEnded}, doNothing, Unloaded, CauseIdle)
+	d.do(event{kind: eventStart}, doLaunch, Starting, CauseRequested)
+	d.toReady()
+	if d.m.count != 0 || d.m.lastError != nil {
+		t.Errorf("%d restarts, last error %v", d.m.count, d.m.lastError)
+	}
+}
+
+// A person's stop, the app's end and an engine that does not come back end the sleep.
+func TestEndOfTheSleep(t *testing.T) {
+	asleep := func(t *testing.T) *drive {
+		d := newDrive(t)
+		d.do(event{kind: eventStart}, doLaunch, Starting, CauseRequested)
+		d.toReady()
+		d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+		d.do(event{kind: eventEnded}, doNothing, Unloaded, CauseIdle)
+		return d
+	}
+	d := asleep(t)
+	d.do(event{kind: eventStop}, doNothing, Stopped, CauseRequested)
+	d.do(event{kind: eventWake}, doNothing, Stopped, CauseRequested)
+	if d.m.asleep {
+		t.Error("asleep though stopped")
+	}
+	d = asleep(t)
+	d.do(event{kind: eventShutdown}, doNothing, Stopped, CauseShutdown)
+	d.do(event{kind: eventWake}, doNothing, Stopped, CauseShutdown)
+
+	d = asleep(t)
+	d.do(event{kind: eventWake}, doLaunch, Starting, CauseWoken)
+	d.do(event{kind: eventEnded, problem: problem(CodeLoadExit, "")}, doNothing, Failed, CauseProblem)
+	if d.m.asleep {
+		t.Error("asleep though failed")
+	}
+	d.sleep(500 * time.Millisecond)
+	d.do(event{kind: eventRetry}, doLaunch, Starting, CauseRetry)
+	d.toReady()
+
+	d = asleep(t)
+	d.do(event{kind: eventRestart}, doLaunch, Starting, CauseRequested)
+
+	// Killed from outside while it was being ended: it is gone, as was wanted.
+	d = newDrive(t)
+	d.do(event{kind: eventStart}, doLaunch, Starting, CauseRequested)
+	d.toReady()
+	d.do(event{kind: eventUnload}, doEnd, Draining, CauseIdle)
+	d.do(event{kind: eventStop}, doNothing, Draining, CauseIdle)
+	d.do(event{kind: eventEnded}, doNothing, Stopped, CauseRequested)
+}

@@ -47,6 +47,8 @@ func (o *owner) run(ctx context.Context) error {
 			o.step(event{kind: eventShutdown})
 		case r := <-o.server.requests:
 			o.request(r)
+		case <-o.server.wake:
+			o.step(event{kind: eventWake})
 		case u := <-o.updates:
 			o.update(u)
 		case <-o.retry.C:
@@ -61,6 +63,10 @@ func (o *owner) run(ctx context.Context) error {
 
 func (o *owner) request(r request) {
 	gone := r.event.kind == eventReplace && r.event.generation != o.machine.generation
+	if r.event.kind == eventUnload && !o.unused(r.unusedSince) {
+		r.reply <- ErrInUse
+		return
+	}
 	switch {
 	case r.result != nil && r.generation == o.machine.generation:
 		o.checked(*r.result)
@@ -71,11 +77,19 @@ func (o *owner) request(r request) {
 		p.At, p.Log = time.Now().UTC(), o.server.log.last()
 	}
 	o.step(r.event)
-	if o.machine.state == Draining && r.event.kind != eventStart && !gone {
+	if o.machine.state == Draining && r.event.kind != eventStart && r.event.kind != eventWake && !gone {
 		o.waiting = append(o.waiting, r.reply)
 		return
 	}
 	r.reply <- nil
+}
+
+// unused says whether the engine that runs has had no call since then.
+func (o *owner) unused(since time.Time) bool {
+	if o.facts.instance == nil {
+		return false
+	}
+	return !o.facts.instance.Client.Activity().Last.After(since)
 }
 
 func (o *owner) update(u update) {
@@ -91,6 +105,9 @@ func (o *owner) update(u update) {
 	}
 	var answered []chan error
 	if u.kind == eventEnded {
+		if o.machine.asleep && o.facts.instance != nil {
+			o.facts.asleep = o.facts.instance
+		}
 		o.engine, o.facts.instance, o.facts.pid = nil, nil, 0
 		answered, o.waiting = o.waiting, nil
 	}
@@ -214,8 +231,14 @@ func (o *owner) snapshot() *snapshot {
 		at := m.retryAt
 		c.status.RetryAt = &at
 	}
-	if m.state == Ready || m.state == Degraded {
+	switch {
+	case m.state == Ready || m.state == Degraded:
 		c.instance = f.instance
+	case m.asleep && m.state == Draining:
+		c.asleep = f.instance
+	case m.asleep:
+		c.asleep = f.asleep
+		c.status.Fingerprint = f.asleep.Fingerprint // also while the next start looks for its program
 	}
 	return c
 }

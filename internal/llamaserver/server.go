@@ -90,6 +90,7 @@ type Server struct {
 	config   Config
 	log      *engineLog
 	requests chan request
+	wake     chan struct{} // 1-buffered
 	checking chan struct{} // holds one value while canaries run on the ready engine
 	closed   chan struct{} // closed when Run returns
 	current  atomic.Pointer[snapshot]
@@ -102,6 +103,7 @@ type Server struct {
 type snapshot struct {
 	status   Status
 	instance *Instance     // nil unless ready or degraded
+	asleep   *Instance     // nil unless it was unloaded and can be woken, or is being
 	load     time.Duration // how long the last start took; 0 = not known
 	began    time.Time     // when the start under way, or the last one, began
 
@@ -114,6 +116,8 @@ type request struct {
 
 	result     *canary.Result // canaries were run on generation
 	generation uint64
+
+	unusedSince time.Time // unload
 }
 
 // New checks the configuration. It touches nothing: the engine is looked for
@@ -167,6 +171,7 @@ func New(config Config) (*Server, error) {
 		config:      config,
 		log:         newEngineLog(filepath.Join(config.LogDir, logName), config.Logger, config.Notify),
 		requests:    make(chan request),
+		wake:        make(chan struct{}, 1),
 		checking:    make(chan struct{}, 1),
 		closed:      make(chan struct{}),
 		subscribers: map[chan struct{}]struct{}{},
@@ -269,7 +274,8 @@ func (s *Server) Current() (Instance, error) {
 	}
 	return Instance{}, &NotReadyError{
 		State: c.status.State, RetryAfter: c.wait(time.Now()),
-		Final: c.status.State == Stopped || c.status.State == Failed && c.status.RetryAt == nil,
+		Final:  c.status.State == Stopped || c.status.State == Failed && c.status.RetryAt == nil,
+		Asleep: c.asleep,
 	}
 }
 
@@ -295,7 +301,7 @@ func (c *snapshot) wait(now time.Time) time.Duration {
 	case Starting, Loading, Checking:
 		elapsed := now.Sub(c.began)
 		wait = max(load-elapsed, elapsed/2)
-	case Draining:
+	case Draining, Unloaded:
 		wait = load
 	case Failed:
 		if c.status.RetryAt != nil {

@@ -136,7 +136,7 @@ func TestLifeOfAFake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if instance.Dim != fakellama.Dim || instance.ModelName != "fake-model" || instance.MaxTokens != 512 || instance.Fingerprint != status.Fingerprint || len(status.Fingerprint) != 32 {
+	if instance.Dim != fakellama.Dim || instance.ModelName != "fake-model" || instance.MaxTokens != 1024 || instance.Fingerprint != status.Fingerprint || len(status.Fingerprint) != 32 {
 		t.Errorf("instance = %+v", instance)
 	}
 	if !status.Probe.OK || status.Probe.At == nil || status.Version != "0.0.0 (build 1, commit fake)" || len(status.Model.SHA256) != 64 || status.PID == 0 {
@@ -468,6 +468,77 @@ func TestSilenceReplacesTheEngine(t *testing.T) {
 	})
 	if second.LastError.Code != llamaserver.CodeHang || s.End(first.Generation) != trust.EndHang || s.End(second.Generation) != trust.EndNone {
 		t.Errorf("%v, ends %q and %q", second.LastError, s.End(first.Generation), s.End(second.Generation))
+	}
+}
+
+// An engine that nobody used is unloaded: no process, no refusal. Whoever
+// wakes it, and however many, starts it once.
+func TestUnloadAndWake(t *testing.T) {
+	fake := fakellama.Install(t, fakellama.Faults{LoadMS: 100})
+	s := run(t, fakeConfig(t, fake))
+	first := await(t, s, "ready", in(llamaserver.Ready))
+	ready, err := s.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	since, ok := s.Unused()
+	if !ok {
+		t.Error("in use, though nobody uses it")
+	}
+	if _, err := ready.Client.CountTokens(t.Context(), []string{"x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unload(t.Context(), since); !errors.Is(err, llamaserver.ErrInUse) {
+		t.Errorf("unloaded though it was used meanwhile: %v", err)
+	}
+	if since, ok = s.Unused(); !ok {
+		t.Error("in use for ever")
+	}
+	if err := s.Unload(t.Context(), since); err != nil {
+		t.Fatal(err)
+	}
+	if process.Identify(first.PID).Alive() {
+		t.Error("Unload returned before the engine was gone")
+	}
+	now := s.Snapshot()
+	var away *llamaserver.NotReadyError
+	_, err = s.Current()
+	if now.State != llamaserver.Unloaded || now.Cause != llamaserver.CauseIdle || now.PID != 0 || now.Fingerprint != first.Fingerprint ||
+		!errors.As(err, &away) || away.Final || away.Asleep == nil || away.Asleep.Fingerprint != ready.Fingerprint || s.End(1) != trust.EndUnloaded {
+		t.Errorf("unloaded: %+v, %+v", now, err)
+	}
+	if _, ok := s.Unused(); ok {
+		t.Error("what is unloaded can be unloaded")
+	}
+
+	woken := make(chan error)
+	for range 8 {
+		go func() { woken <- s.Awaken(t.Context()) }()
+	}
+	await(t, s, "a start", func(now llamaserver.Status) bool { return now.State == llamaserver.Loading })
+	if _, err := s.Current(); !errors.As(err, &away) || away.Asleep == nil || s.Snapshot().Fingerprint != first.Fingerprint {
+		t.Errorf("while it starts: %v", err)
+	}
+	for range 8 {
+		if err := <-woken; err != nil {
+			t.Error(err)
+		}
+	}
+	if now := s.Snapshot(); now.State != llamaserver.Ready || now.Generation != 2 || now.Restarts != 0 || fake.Starts(t) != 2 {
+		t.Errorf("woken: %+v after %d starts", now, fake.Starts(t))
+	}
+	if err := s.Awaken(t.Context()); err != nil {
+		t.Errorf("what is awake: %v", err)
+	}
+
+	// One that does not come back is no longer asleep: who waits is told why.
+	since, _ = s.Unused()
+	if err := s.Unload(t.Context(), since); err != nil {
+		t.Fatal(err)
+	}
+	fake.Set(t, fakellama.Faults{ExitAtLoad: true})
+	if err := s.Awaken(t.Context()); !errors.As(err, &away) || away.Asleep != nil || away.State != llamaserver.Failed {
+		t.Errorf("Awaken = %v", err)
 	}
 }
 

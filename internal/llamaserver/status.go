@@ -20,6 +20,7 @@ const (
 	Ready    State = "ready"    // its vectors may be used
 	Degraded State = "degraded" // was ready, does not answer its health check; requests are still sent
 	Draining State = "draining" // being ended
+	Unloaded State = "unloaded" // ended because nobody used it; the next request starts it
 	Failed   State = "failed"   // ended by itself; Status.RetryAt says when it is tried again, if at all
 )
 
@@ -36,6 +37,8 @@ const (
 	CauseBudget    Cause = "budget_spent" // a problem too many in too short a time
 	CauseReplaced  Cause = "replaced"     // its user no longer trusts it
 	CauseShutdown  Cause = "shutdown"     // the app ends
+	CauseIdle      Cause = "idle"         // nobody used it for long
+	CauseWoken     Cause = "woken"        // somebody wants to use it again
 )
 
 func (c Cause) String() string { return string(c) }
@@ -182,12 +185,13 @@ type Instance struct {
 	Generation  uint64
 	Client      *llamaclient.Client
 	ModelName   string
-	Dim         int    // components of a vector
-	MaxTokens   int    // longest input, tokens
-	BatchTokens int    // tokens worth sending in one call
-	Slots       int    // inputs computed at once
-	Normalized  bool   // vectors have length 1
-	Fingerprint string // vectors are compared only within one fingerprint
+	Dim         int       // components of a vector
+	MaxTokens   int       // longest input, tokens
+	BatchTokens int       // tokens worth sending in one call
+	Slots       int       // inputs computed at once
+	Checked     time.Time // when it was begun to be found good
+	Normalized  bool      // vectors have length 1
+	Fingerprint string    // vectors are compared only within one fingerprint
 
 	Probe      []float32 // what it answered to canary.Probe; nil for roles that make no vectors
 	OneAtATime bool      // its vectors are right only when it computes one text at a time
@@ -200,6 +204,10 @@ type NotReadyError struct {
 	State      State
 	RetryAfter time.Duration // estimate, at least a second
 	Final      bool          // nobody but a person will start one
+
+	// Asleep is the engine that was unloaded, as it was, without its process;
+	// nil unless Wake, or Awaken, brings it back. It is still set while it comes.
+	Asleep *Instance
 }
 
 func (e *NotReadyError) Error() string {

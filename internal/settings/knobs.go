@@ -102,6 +102,10 @@ var knobs = whenApplied(append([]Knob{
 		field: func(s *Settings) any { return &s.Engine.CheckEvery }},
 	{Key: "engine.silence", Default: 2 * time.Minute, Min: 1, Max: 3600, Meaning: "longest time an engine that has requests may give no sign of work (no answer, no line in its log, no processor time) before it is replaced",
 		field: func(s *Settings) any { return &s.Engine.Silence }},
+	{Key: "engine.unload_on_battery", Default: 15 * time.Minute, Min: 0, Max: 7 * 86400, Meaning: "on battery, time without a request after which the engine is unloaded until the next one; 0s keeps it",
+		field: func(s *Settings) any { return &s.Engine.UnloadOnBattery }},
+	{Key: "engine.unload_on_power", Default: time.Duration(0), Min: 0, Max: 7 * 86400, Meaning: "the same when plugged in; 0s keeps the engine",
+		field: func(s *Settings) any { return &s.Engine.UnloadOnPower }},
 
 	{Key: "admission.executing", Default: 2, Unit: "requests", Min: 1, Max: 64, Meaning: "requests the engine works on at once; at most its slots",
 		field: func(s *Settings) any { return &s.Admission.Executing }},
@@ -141,7 +145,7 @@ var knobs = whenApplied(append([]Knob{
 // live are the settings that are taken over while the app runs; all others
 // count from its next start.
 var live = []string{
-	"log", "allowed_origins", "aliases", "admission.executing", "admission.waiting", "admission.wait", "admission.background",
+	"log", "allowed_origins", "aliases", "engine.unload_on_battery", "engine.unload_on_power", "admission.executing", "admission.waiting", "admission.wait", "admission.background",
 	"roles.rerank.executing", "roles.rerank.waiting", "roles.rerank.wait", "roles.chat.executing", "roles.chat.waiting", "roles.chat.wait",
 }
 

@@ -52,6 +52,9 @@ type Engine struct {
 
 	Silence time.Duration // without a sign of work, from an engine that has requests
 
+	UnloadOnBattery time.Duration // without a request; 0 = never
+	UnloadOnPower   time.Duration
+
 	CandidateSlower int           // percent of the live engine's median time
 	Probation       time.Duration // after a promotion
 }

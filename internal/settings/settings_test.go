@@ -46,7 +46,7 @@ func TestDefaultsAreTheContract(t *testing.T) {
 	}
 	want := settings.Settings{
 		Listen: "127.0.0.1:7434", AllowedOrigins: []string{}, Aliases: []string{}, Log: "info",
-		Engine:    settings.Engine{Flags: []string{}, MemoryCheck: true, CheckEvery: 1000, Silence: 2 * time.Minute, CandidateSlower: 110, Probation: 30 * time.Second},
+		Engine:    settings.Engine{Flags: []string{}, MemoryCheck: true, CheckEvery: 1000, Silence: 2 * time.Minute, UnloadOnBattery: 15 * time.Minute, CandidateSlower: 110, Probation: 30 * time.Second},
 		Admission: settings.Admission{Executing: 2, Waiting: 64, Wait: 120 * time.Second, Background: 1, Total: 300 * time.Second},
 		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute, KeepGenerations: 168 * time.Hour},
 		Cache:     settings.Cache{Memory: 64, Disk: 512},

@@ -119,6 +119,7 @@ const (
 	EndNone     End = ""         // it has not, as far as is known
 	EndUnknown  End = "unknown"  // whoever runs it does not tell
 	EndAsked    End = "asked"    // somebody wanted it to
+	EndUnloaded End = "unloaded" // nobody seemed to need it
 	EndReplaced End = "replaced" // it was not to be believed any more
 	EndCrash    End = "crash"    // by itself, while in use
 	EndHang     End = "hang"     // it was ended because it did not answer

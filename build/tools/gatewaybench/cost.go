@@ -116,6 +116,8 @@ func (f fixed) Borrow() (embedding.Instance, func(), error) {
 	return embedding.Instance(f), func() {}, nil
 }
 
+func (fixed) Wake() {}
+
 func (fixed) End(uint64) trust.End { return trust.EndUnknown }
 
 func (f fixed) Changed() (<-chan struct{}, func()) { return nil, func() {} }

@@ -142,7 +142,7 @@ func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /props", s.guarded(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"default_generation_settings":{"n_ctx":512},"total_slots":4,"model_path":"fake-model.gguf","build_info":"b1-fake"}`)
+		fmt.Fprint(w, `{"default_generation_settings":{"n_ctx":1024},"total_slots":4,"model_path":"fake-model.gguf","build_info":"b1-fake"}`)
 	}))
 	mux.HandleFunc("POST /tokenize", s.guarded(s.tokenize))
 	mux.HandleFunc("POST /v1/embeddings", s.guarded(s.embed))

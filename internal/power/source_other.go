@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package power
+
+import "errors"
+
+func system() (Source, error) { return "", errors.ErrUnsupported }

@@ -56,6 +56,9 @@ const (
 	KindCode     Kind = "code"
 )
 
+// Kinds lists all kinds, in the order in which they are shown.
+func Kinds() []Kind { return []Kind{KindText, KindMarkdown, KindCode} }
+
 // Document is one file and its place in the index.
 type Document struct {
 	ID       ID        `json:"id"`

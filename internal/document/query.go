@@ -88,6 +88,9 @@ type Passage struct {
 type DocumentQuery struct {
 	Folder FolderID // 0 means all
 	State  State    // empty means all
+	Path   string   // as Filter.Path; empty means all
+	File   string   // only what lies at exactly this path, relative or absolute, whatever characters it has; empty means all
+	Kinds  []Kind   // any of these; empty means all
 	After  ID       // only ids above it; 0 starts at the beginning
 	Limit  int      // > 0
 }

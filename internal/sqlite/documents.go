@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ondol-app/ondol/internal/document"
@@ -26,8 +27,24 @@ func scanDocument(r interface{ Scan(...any) error }, more ...any) (document.Docu
 
 // Documents lists documents in order of id.
 func (db *DB) Documents(ctx context.Context, q document.DocumentQuery) ([]document.Document, error) {
-	return db.documents(ctx, "list documents", `d.id > ?1 AND (?2 = 0 OR d.folder_id = ?2) AND (?3 = '' OR d.state = ?3)
-		ORDER BY d.id LIMIT ?4`, q.After, q.Folder, string(q.State), q.Limit)
+	filter := document.Filter{Path: q.Path, Kinds: q.Kinds}
+	if q.Folder != 0 {
+		filter.Folders = []document.FolderID{q.Folder}
+	}
+	condition, args := where(filter)
+	all := []string{"d.id > ?"}
+	args = append([]any{q.After}, args...)
+	if condition != "" {
+		all = append(all, condition)
+	}
+	if q.State != "" {
+		all, args = append(all, "d.state = ?"), append(args, string(q.State))
+	}
+	if q.File != "" {
+		path := key(q.File)
+		all, args = append(all, pathColumn(path)+" = ?"), append(args, path)
+	}
+	return db.documents(ctx, "list documents", strings.Join(all, " AND ")+" ORDER BY d.id LIMIT ?", append(args, q.Limit)...)
 }
 
 // Document returns one document, or ErrNotFound.
@@ -49,7 +66,7 @@ func (db *DB) documents(ctx context.Context, what, condition string, args ...any
 			d, err := scanDocument(r)
 			all = append(all, d)
 			return err
-		}, "SELECT "+documentColumns+" FROM documents d WHERE "+condition, args...)
+		}, "SELECT "+documentColumns+" FROM documents d JOIN folders f ON f.id = d.folder_id WHERE "+condition, args...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)

@@ -41,16 +41,21 @@ func wherePath(path string) (condition string, args []any) {
 	if path == "" || path == "." || path == "./" {
 		return "", nil
 	}
-	column := "d.path_key"
-	if strings.HasPrefix(path, "/") {
-		column = "(rtrim(f.path_key, '/') || '/' || d.path_key)"
-	}
+	column := pathColumn(path)
 	if strings.ContainsAny(path, "*?[") {
 		return column + " GLOB ?", []any{path}
 	}
 	path = strings.TrimSuffix(strings.TrimPrefix(path, "./"), "/")
 	// "0" is the character after "/": everything that begins with path and a slash.
 	return "(" + column + " = ? OR (" + column + " >= ? AND " + column + " < ?))", []any{path, path + "/", path + "0"}
+}
+
+// pathColumn is what a path, in NFC, is compared with.
+func pathColumn(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return "(rtrim(f.path_key, '/') || '/' || d.path_key)"
+	}
+	return "d.path_key"
 }
 
 // marks is n question marks with commas between.

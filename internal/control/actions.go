@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/ondol-app/ondol/internal/document"
@@ -102,102 +101,14 @@ func (s *Server) search(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Path, err = s.locate(r.Context(), req.Path); err != nil {
+		return nil, err
+	}
 	reply, err := s.cfg.Search.Search(r.Context(), req)
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
 	return reply, nil
-}
-
-func (s *Server) documents(r *http.Request) (any, error) {
-	q, err := documentQuery(r)
-	if err != nil {
-		return nil, err
-	}
-	limit := q.Limit
-	q.Limit++ // one more tells whether there is a next page
-	found, err := s.cfg.Index.Documents(r.Context(), q)
-	if err != nil {
-		return nil, fmt.Errorf("list documents: %w", err)
-	}
-	page := Documents{Documents: make([]Document, 0, min(len(found), limit))}
-	if len(found) > limit {
-		found = found[:limit]
-		page.Next = strconv.FormatInt(int64(found[limit-1].ID), 10)
-	}
-	roots, err := s.roots(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range found {
-		page.Documents = append(page.Documents, Document{Document: d, Folder: roots[d.FolderID]})
-	}
-	return page, nil
-}
-
-func documentQuery(r *http.Request) (document.DocumentQuery, error) {
-	var q document.DocumentQuery
-	values, err := params(r, "state", "folder", "cursor", "limit")
-	if err != nil {
-		return q, err
-	}
-	switch state := document.State(values["state"]); state {
-	case "", document.Found, document.Embedding, document.Indexed, document.Skipped, document.Failed:
-		q.State = state
-	default:
-		return q, invalid("state", "is unknown", "send found, embedding, indexed, skipped or failed")
-	}
-	if text := values["folder"]; text != "" {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 {
-			return q, invalid("folder", "is no id", "take it from the list of folders")
-		}
-		q.Folder = document.FolderID(id)
-	}
-	if text := values["cursor"]; text != "" {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 0 {
-			return q, invalid("cursor", "is none that was given out", `send "next" of the page before, or none`)
-		}
-		q.After = document.ID(id)
-	}
-	q.Limit, err = number(values, "limit", 1, MaxLimit, DefaultLimit)
-	return q, err
-}
-
-// roots maps folders to their paths.
-func (s *Server) roots(ctx context.Context) (map[document.FolderID]string, error) {
-	folders, err := s.cfg.Index.Folders(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list folders: %w", err)
-	}
-	roots := make(map[document.FolderID]string, len(folders))
-	for _, f := range folders {
-		roots[f.ID] = f.Path
-	}
-	return roots, nil
-}
-
-func (s *Server) document(r *http.Request) (any, error) {
-	id, err := pathID(r)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := params(r); err != nil {
-		return nil, err
-	}
-	d, err := s.cfg.Index.Document(r.Context(), document.ID(id))
-	if errors.Is(err, document.ErrNotFound) {
-		return nil, notFound("document", id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("document %d: %w", id, err)
-	}
-	roots, err := s.roots(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return Document{Document: d, Folder: roots[d.FolderID]}, nil
 }
 
 func (s *Server) engine(r *http.Request) (any, error) {

@@ -32,12 +32,19 @@ type Client struct {
 	base string
 }
 
-// NewClient calls the app whose control socket is at path; it connects on the first call.
-func NewClient(path string) *Client {
+// NewClient calls the app whose control socket is at path; it connects on the
+// first call. trust is asked before each connection; one that its error
+// forbids is not made.
+func NewClient(path string, trust ...func() error) *Client {
 	dialer := net.Dialer{Timeout: probeTime}
 	return &Client{
 		http: &http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				for _, check := range trust {
+					if err := check(); err != nil {
+						return nil, err
+					}
+				}
 				return dialer.DialContext(ctx, "unix", path)
 			},
 			MaxIdleConns:    2,
@@ -97,6 +104,19 @@ func (c *Client) Documents(ctx context.Context, q DocumentsQuery) (Documents, er
 	if q.Folder != 0 {
 		values.Set("folder", decimal(int64(q.Folder)))
 	}
+	if q.Path != "" {
+		values.Set("path", q.Path)
+	}
+	if q.File != "" {
+		values.Set("file", q.File)
+	}
+	if len(q.Kinds) > 0 {
+		kinds := make([]string, len(q.Kinds))
+		for i, k := range q.Kinds {
+			kinds[i] = string(k)
+		}
+		values.Set("kinds", strings.Join(kinds, ","))
+	}
 	if q.Cursor != "" {
 		values.Set("cursor", q.Cursor)
 	}
@@ -109,6 +129,20 @@ func (c *Client) Documents(ctx context.Context, q DocumentsQuery) (Documents, er
 // Document is one document.
 func (c *Client) Document(ctx context.Context, id document.ID) (Document, error) {
 	return call[Document](ctx, c, "GET", "documents/"+decimal(int64(id)), nil)
+}
+
+// Text is one document with a stretch of its text; r.Bytes = 0 means DefaultText.
+func (c *Client) Text(ctx context.Context, id document.ID, r document.Range) (Reading, error) {
+	values := url.Values{}
+	for name, n := range map[string]int{"from": r.Line, "to": r.LastLine, "bytes": r.Bytes} {
+		if n != 0 {
+			values.Set(name, strconv.Itoa(n))
+		}
+	}
+	if r.Line == 0 {
+		values.Set("offset", strconv.Itoa(r.Offset))
+	}
+	return call[Reading](ctx, c, "GET", "documents/"+decimal(int64(id))+"?"+values.Encode(), nil)
 }
 
 // RetryDocument reads and embeds a failed or skipped document again.

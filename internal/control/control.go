@@ -57,6 +57,8 @@ type Index interface {
 	Folders(ctx context.Context) ([]document.Folder, error)
 	Documents(ctx context.Context, q document.DocumentQuery) ([]document.Document, error)
 	Document(ctx context.Context, id document.ID) (document.Document, error)
+	// Text is a stretch of the text stored of a document.
+	Text(ctx context.Context, id document.ID, r document.Range) (document.Stretch, error)
 	// VectorCost is what vectors of dim components would take on disk for all
 	// texts there are now, and how many those are.
 	VectorCost(ctx context.Context, dim int) (bytes, texts int64, err error)

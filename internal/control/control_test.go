@@ -169,6 +169,13 @@ func (p *parts) Document(_ context.Context, id document.ID) (document.Document, 
 	return document.Document{}, document.ErrNotFound
 }
 
+func (p *parts) Text(_ context.Context, id document.ID, r document.Range) (document.Stretch, error) {
+	if r.Line > 3 {
+		return document.Stretch{Lines: 3, Bytes: 12}, p.err
+	}
+	return document.Stretch{Text: "two\n", Line: 2, Offset: 4, Lines: 3, Bytes: 12}, p.note("text %d %+v", id, r)
+}
+
 func (p *parts) Events(_ context.Context, after uint64, _ int) ([]event.Event, event.Span, error) {
 	return nil, event.Span{Oldest: 1, Newest: 12}, p.err
 }
@@ -310,6 +317,16 @@ func TestRoutes(t *testing.T) {
 		{"rescan_folder", "POST", "folders/2/rescan", "", 204, "rescan 2"},
 		{"documents", "GET", "documents", "", 200, ""},
 		{"document", "GET", "documents/9", "", 200, ""},
+		{"documents_chosen", "GET", "documents?path=/home/a/sub&kinds=text,markdown&limit=1", "", 200, ""},
+		{"document_text", "GET", "documents/9?from=2&to=2&bytes=100", "", 200, "text 9 {Line:2 LastLine:2 Offset:0 Bytes:100}"},
+		{"document_text_offset", "GET", "documents/9?offset=4", "", 200, "text 9 {Line:0 LastLine:0 Offset:4 Bytes:65536}"},
+		{"refused_text_behind", "GET", "documents/9?from=4", "", 400, ""},
+		{"refused_text_twice", "GET", "documents/9?from=4&offset=2", "", 400, ""},
+		{"refused_text_backwards", "GET", "documents/9?from=4&to=2", "", 400, ""},
+		{"refused_text_bytes", "GET", "documents/9?bytes=3", "", 400, ""},
+		{"refused_kinds", "GET", "documents?kinds=text,film", "", 400, ""},
+		{"refused_outside", "GET", "documents?path=/home/ab", "", 404, ""},
+		{"refused_outside_search", "POST", "search", `{"query":"x","path":"/etc/*.conf"}`, 404, ""},
 		{"retry_document", "POST", "documents/5/retry", "", 204, "retry 5"},
 		{"engine", "GET", "engine", "", 200, ""},
 		{"engine_start", "POST", "engine/start", "", 200, "start"},

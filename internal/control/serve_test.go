@@ -69,7 +69,7 @@ func TestClient(t *testing.T) {
 	if err != nil || len(page.Documents) != 2 || page.Next != "5" || page.Documents[1].Folder != "/home/b" {
 		t.Errorf("Documents = %+v, %v", page, err)
 	}
-	if want := (document.DocumentQuery{State: document.Failed, Folder: 2, After: 1, Limit: 3}); p.query != want {
+	if want := (document.DocumentQuery{State: document.Failed, Folder: 2, After: 1, Limit: 3}); !cmp.Equal(p.query, want) {
 		t.Errorf("query = %+v, want %+v", p.query, want)
 	}
 	doc, err := c.Document(ctx, 9)

@@ -118,6 +118,19 @@ type Document struct {
 	Folder string `json:"folder"` // absolute path of the watched folder
 }
 
+// Reading is the reply to GET documents/{id} where a range of text is asked for.
+type Reading struct {
+	Document
+	Text  document.Stretch `json:"text"`
+	Stale bool             `json:"stale"` // the file is gone or changed since its text was read
+}
+
+// Bounds of the text in a Reading, in bytes.
+const (
+	DefaultText = 64 << 10
+	MaxText     = 1 << 20
+)
+
 // Documents is one page of GET documents, in order of id.
 type Documents struct {
 	Documents []Document `json:"documents"` // never null
@@ -128,6 +141,9 @@ type Documents struct {
 type DocumentsQuery struct {
 	State  document.State    // empty = all
 	Folder document.FolderID // 0 = all
+	Path   string            // a folder, a file or a pattern, absolute or below any folder; empty = all
+	File   string            // what lies at exactly this path; empty = all
+	Kinds  []document.Kind   // any of these; empty = all
 	Cursor string            // Documents.Next of the page before; empty = the first page
 	Limit  int               // 1 … MaxLimit; 0 = DefaultLimit
 }
@@ -172,6 +188,7 @@ const (
 	CodeMethodNotAllowed  = "method_not_allowed"
 	CodeUnsupportedMedia  = "unsupported_media_type"
 	CodeTooLarge          = "request_too_large"
+	CodeOutside           = "outside_folders"
 	CodeFolderExists      = "folder_exists"
 	CodeFolderOverlaps    = "folder_overlaps"
 	CodeFolderRefused     = "folder_refused"

@@ -21,6 +21,7 @@ import (
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
+	"github.com/ondol-app/ondol/internal/mcpserver"
 	"github.com/ondol-app/ondol/internal/models"
 	"github.com/ondol-app/ondol/internal/models/pull"
 	"github.com/ondol-app/ondol/internal/power"
@@ -60,6 +61,7 @@ type parts struct {
 	trials   *trials
 	gateway  *gateway.Gateway
 	control  *control.Server
+	mcp      *mcpserver.Server
 }
 
 // wire builds the parts, opens the database and takes the two addresses, so
@@ -205,9 +207,12 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
 	}); err != nil {
 		return err
 	}
+	if p.mcp, err = mcpserver.New(mcpserver.Config{Version: Version, App: p.control.Direct()}); err != nil {
+		return err
+	}
 	config := gateway.Config{
 		Embedder: p.door, Listen: s.Listen, Aliases: s.Aliases, AllowedOrigins: s.AllowedOrigins, RequireKey: s.RequireKey, Keys: keys,
-		Control: p.control.Handler(), Token: token, Model: p.modelFacts, Logger: p.logger.With("part", "gateway"),
+		Control: p.control.Handler(), MCP: p.mcp, Token: token, Model: p.modelFacts, Logger: p.logger.With("part", "gateway"),
 	}
 	if r := p.role(upstream.RoleChat); r != nil {
 		config.Chat = r.door
@@ -240,7 +245,7 @@ func (p *parts) stages() [][]service {
 		gates = append(gates, service{r.name.String() + " gate", r.gate.Run}, service{r.name.String() + " door", r.door.Run})
 		engines = append(engines, service{r.name.String() + " engine", r.engine.Run})
 	}
-	top := []service{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"control", p.control.Run}}
+	top := []service{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"mcp", p.mcp.Run}, {"control", p.control.Run}}
 	if p.engines != nil {
 		top = append(top, service{"power", p.clock.Run}, service{"idle", p.idler.run})
 	}

@@ -106,13 +106,13 @@ func (c *commands) root() *cobra.Command {
 	root.SetHelpCommand(c.help())
 	root.SetFlagErrorFunc(c.flagError)
 	root.SetUsageTemplate(usageTemplate)
-	root.SetHelpTemplate("{{.Short}}\n\n" + usageTemplate)
+	root.SetHelpTemplate("{{.Short}}{{with .Long}}\n\n{{.}}{{end}}\n\n" + usageTemplate)
 	cobra.AddTemplateFunc("word", func(key string) string { return c.term.words.Say(key) })
 	cobra.AddTemplateFunc("more", func(path string) string { return c.term.words.Say("cli.use.more", "command", path) })
 	cobra.AddTemplateFunc("flags", func(usages string) string {
 		return defaultNote.ReplaceAllString(usages, " ("+c.term.words.Say("cli.use.default")+" $1)")
 	})
-	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.models(), c.events(), c.verify(), c.config(), c.version())
+	root.AddCommand(c.serve(), c.status(), c.search(), c.folders(), c.documents(), c.retry(), c.engine(), c.models(), c.events(), c.verify(), c.mcp(), c.config(), c.version())
 	return root
 }
 

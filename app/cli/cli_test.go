@@ -72,6 +72,8 @@ func TestExitCodes(t *testing.T) {
 		{"search budget", 4, "not running"},
 		{"folders list", 4, "not running"},
 		{"engine status", 4, "not running"},
+		{"mcp", 4, "not running"},
+		{"mcp extra", 2, "ondol mcp takes no arguments."},
 		{"config get nothing", 2, "nothing is no setting."},
 		{"config set nope 1", 2, "nope is no setting."},
 		{"config set admission.executing -1", 2, "admission.executing = -1: a whole number from 1 to 64 (requests) is needed."},

@@ -22,8 +22,10 @@ var layers = map[string]int{
 	"engines": 4,
 	// 5: surfaces.
 	"gateway": 5, "control": 5, "prom": 5,
-	// 6: for tests only; see testOnly.
-	"archtest": 6, "enginetest": 6,
+	// 6: a surface that is a client of another one.
+	"mcpserver": 6,
+	// 7: for tests only; see testOnly.
+	"archtest": 7, "enginetest": 7,
 }
 
 // testOnly packages are imported by tests alone.
@@ -35,16 +37,17 @@ var policies = []string{"admission", "chunk", "ignore", "vector"}
 // soleImporters lists imports that belong to one place; each stands for
 // everything below it too.
 var soleImporters = map[string][]string{
-	"github.com/mattn/go-sqlite3":    {"internal/sqlite"},
-	"database/sql":                   {"internal/sqlite"},
-	"os/exec":                        {"internal/process", "build/tools"},
-	"github.com/wailsapp/":           {"app"},
-	"fyne.io/systray":                {"app"},
-	"github.com/fsnotify/":           {"internal/watch"},
-	"github.com/pelletier/go-toml/":  {"internal/settings"},
-	"gopkg.in/natefinch/lumberjack.": {"internal/logs", "internal/llamaserver"},
-	"github.com/spf13/":              {"app"},
-	"github.com/zalando/go-keyring":  {"internal/keychain"},
+	"github.com/mattn/go-sqlite3":      {"internal/sqlite"},
+	"database/sql":                     {"internal/sqlite"},
+	"os/exec":                          {"internal/process", "build/tools"},
+	"github.com/wailsapp/":             {"app"},
+	"fyne.io/systray":                  {"app"},
+	"github.com/fsnotify/":             {"internal/watch"},
+	"github.com/pelletier/go-toml/":    {"internal/settings"},
+	"gopkg.in/natefinch/lumberjack.":   {"internal/logs", "internal/llamaserver"},
+	"github.com/spf13/":                {"app"},
+	"github.com/zalando/go-keyring":    {"internal/keychain"},
+	"github.com/modelcontextprotocol/": {"internal/mcpserver"},
 }
 
 // impure is what a policy must not import.

@@ -65,6 +65,40 @@ func TestControlNeedsTheToken(t *testing.T) {
 	}
 }
 
+// So does MCP, whatever its method.
+func TestMCPNeedsTheToken(t *testing.T) {
+	var seen []string
+	g := setup(t, newDoor(), func(c *gateway.Config) {
+		c.Token = secret
+		c.MCP = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			seen = append(seen, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, body))
+		})
+	})
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		if w := call(g, method, "/mcp", ""); w.Code != 401 {
+			t.Errorf("%s without the token: %d %s", method, w.Code, w.Body)
+		}
+		if w := call(g, method, "/mcp", "{}", "Authorization: Bearer "+secret); w.Code != 200 {
+			t.Errorf("%s with the token: %d %s", method, w.Code, w.Body)
+		}
+	}
+	for _, header := range []string{"Host: evil.test", "Origin: http://evil.test", "Content-Type: text/plain"} {
+		if w := call(g, "POST", "/mcp", "{}", "Authorization: Bearer "+secret, header); w.Code < 400 {
+			t.Errorf("with %s: %d", header, w.Code)
+		}
+	}
+	if got := strings.Join(seen, "; "); got != "GET /mcp {}; POST /mcp {}; DELETE /mcp {}" {
+		t.Errorf("it saw %s", got)
+	}
+	if w := call(setup(t, newDoor(), nil), "POST", "/mcp", "{}", "Authorization: Bearer "+secret); w.Code != 404 {
+		t.Errorf("without MCP: %d", w.Code)
+	}
+}
+
 func TestControlWithoutATokenIsRefused(t *testing.T) {
 	c := gateway.Config{Embedder: newDoor(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Control: http.NotFoundHandler()}
 	for _, token := range []string{"", "short"} {

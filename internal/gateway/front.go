@@ -184,7 +184,7 @@ func (l originList) allows(origin string) bool {
 // allowOrigin lets an allow-listed page read the reply.
 func allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "Retry-After, retry-after-ms, x-should-retry, "+truncatedHeader)
+	h.Set("Access-Control-Expose-Headers", "Retry-After, retry-after-ms, x-should-retry, Mcp-Session-Id, "+truncatedHeader)
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	h.Add("Vary", "Origin")
 }
@@ -196,7 +196,7 @@ func preflight(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		h.Set("Access-Control-Allow-Headers", asked)
 	}

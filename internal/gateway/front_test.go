@@ -105,7 +105,7 @@ func TestPreflight(t *testing.T) {
 	w := call(g, http.MethodOptions, "/v1/embeddings", "", append(ask, "Origin: app://obsidian.md")...)
 	want := map[string]string{
 		"Access-Control-Allow-Origin":          "app://obsidian.md",
-		"Access-Control-Allow-Methods":         "GET, HEAD, POST",
+		"Access-Control-Allow-Methods":         "GET, HEAD, POST, DELETE",
 		"Access-Control-Allow-Headers":         "authorization,x-stainless-os",
 		"Access-Control-Allow-Private-Network": "true",
 	}

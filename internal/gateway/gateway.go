@@ -43,7 +43,8 @@ type Config struct {
 	AllowedOrigins []string          // "scheme://host" or "scheme://*", beside the gateway's own
 	Keys           []Key             // a client may show one even where none is required
 	Control        http.Handler      // the control API under /ondol/v1/, for who shows Token; nil = no such route
-	Token          string            // required with Control
+	MCP            http.Handler      // /mcp, for who shows Token; nil = no such route
+	Token          string            // required with Control and MCP
 	RequireKey     bool              // every route but health, version and metrics
 	MaxBody        int64             // bytes of one body; 0 = DefaultMaxBody
 	MaxInFlight    int64             // bytes of all bodies under way; 0 = DefaultMaxInFlight
@@ -63,7 +64,8 @@ type Gateway struct {
 	welcome  atomic.Pointer[welcome] // never nil after New
 	keys     ring
 	control  http.Handler // nil = none
-	token    ring         // for control
+	mcp      http.Handler // nil = none
+	token    ring         // for control and mcp
 	maxBody  int64
 	grace    time.Duration
 	log      *slog.Logger
@@ -89,13 +91,14 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	token := ring{}
-	if cfg.Control != nil {
+	if cfg.Control != nil || cfg.MCP != nil {
 		if token, err = newRing(true, []Key{{Name: "token", Secret: cfg.Token}}); err != nil {
 			return nil, err
 		}
 	}
 	g := &Gateway{
 		control:  cfg.Control,
+		mcp:      cfg.MCP,
 		token:    token,
 		embedder: cfg.Embedder,
 		reranker: cfg.Reranker,

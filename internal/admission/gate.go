@@ -27,8 +27,9 @@ type Gate struct {
 	due     time.Time // when Run looks again; zero = when it is kicked
 	rest    Stats     // before Run idle, after Run as it ended
 
-	busy    chan struct{} // 1-buffered; see Busy
-	watcher func(Episode) // set before Run; nil = nobody
+	busy       chan struct{} // 1-buffered; see Busy
+	background chan struct{} // 1-buffered; see Background
+	watcher    func(Episode) // set before Run; nil = nobody
 }
 
 // NewGate makes a gate; it grants nothing until Run.
@@ -38,12 +39,13 @@ func NewGate(limits Limits) (*Gate, error) {
 	}
 	policy := NewPolicy(limits)
 	return &Gate{
-		started: make(chan struct{}),
-		kick:    make(chan struct{}, 1),
-		policy:  policy,
-		waiting: make(map[Ticket]chan<- error),
-		busy:    make(chan struct{}, 1),
-		rest:    policy.Stats(time.Time{}),
+		started:    make(chan struct{}),
+		kick:       make(chan struct{}, 1),
+		policy:     policy,
+		waiting:    make(map[Ticket]chan<- error),
+		busy:       make(chan struct{}, 1),
+		background: make(chan struct{}, 1),
+		rest:       policy.Stats(time.Time{}),
 	}, nil
 }
 
@@ -54,6 +56,17 @@ func (g *Gate) Watch(f func(Episode)) { g.watcher = f }
 // Busy gets a value when a request comes to a gate that was idle, requests in
 // quick succession counting as one.
 func (g *Gate) Busy() <-chan struct{} { return g.busy }
+
+// Background gets a value when background work comes to a gate that had none,
+// works in quick succession counting as one.
+func (g *Gate) Background() <-chan struct{} { return g.background }
+
+// BackgroundWork is how much background work executes or waits now.
+func (g *Gate) BackgroundWork() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.policy.BackgroundWork()
+}
 
 // Run keeps the gate open until ctx ends; then everyone who waits gets
 // ErrClosed. It starts no goroutine and may be called once.
@@ -117,12 +130,18 @@ func (g *Gate) do(event func(now time.Time)) bool {
 	g.tell()
 	if wake, ok := g.policy.Wake(); ok && (g.due.IsZero() || wake.Before(g.due)) {
 		g.due = wake
-		select {
-		case g.kick <- struct{}{}:
-		default: // one is pending already, which sees this as well
-		}
+		signal(g.kick)
 	}
 	return true
+}
+
+// signal fills a 1-buffered channel. One that is pending already stands for
+// this one as well.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // tell hands what is new about overloads to who watches. It needs the lock, so
@@ -150,10 +169,10 @@ func (g *Gate) act(decisions []Decision) {
 // arrive gives a request its ticket; since is when it began to wait, zero = now.
 func (g *Gate) arrive(now time.Time, lane Lane, since time.Time, to chan<- error) Ticket {
 	if g.policy.Idle() {
-		select {
-		case g.busy <- struct{}{}:
-		default: // one is pending already
-		}
+		signal(g.busy)
+	}
+	if lane == LaneBackground && g.policy.BackgroundWork() == 0 {
+		signal(g.background)
 	}
 	g.next++
 	g.waiting[g.next] = to
@@ -248,6 +267,12 @@ func (g *Gate) SetCeiling(n int) {
 // Policy.SetHeld. Before and after Run it does nothing.
 func (g *Gate) SetHeld(held bool) {
 	g.do(func(now time.Time) { g.act(g.policy.SetHeld(now, held)) })
+}
+
+// PauseBackground grants background work nothing until it is called with false.
+// What executes goes on. Before and after Run it does nothing.
+func (g *Gate) PauseBackground(paused bool) {
+	g.do(func(now time.Time) { g.act(g.policy.PauseBackground(now, paused)) })
 }
 
 // Stats is the gate now; before Run it is idle, after Run as it ended.

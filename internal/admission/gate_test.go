@@ -402,6 +402,50 @@ func TestSetLimitsLive(t *testing.T) {
 	})
 }
 
+// Background work is announced once, waits while it is paused, and clients pass it.
+func TestPausedBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, stop := runGate(t, admission.DefaultLimits())
+		defer stop()
+		acquire(t, gate).Release(admission.Served)
+		select {
+		case <-gate.Background():
+			t.Error("a client is announced as background work")
+		default:
+		}
+		gate.PauseBackground(true)
+		var granted atomic.Int64
+		for range 2 {
+			go func() {
+				permit, err := gate.Acquire(t.Context(), admission.LaneBackground)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				granted.Add(1)
+				permit.Release(admission.Served)
+			}()
+		}
+		synctest.Wait()
+		<-gate.Background()
+		time.Sleep(time.Hour)
+		acquire(t, gate).Release(admission.Served)
+		if n := granted.Load(); n != 0 || gate.BackgroundWork() != 2 || !gate.Stats().BackgroundPaused {
+			t.Errorf("%d granted, %d at work, %+v", n, gate.BackgroundWork(), gate.Stats())
+		}
+		gate.PauseBackground(false)
+		synctest.Wait()
+		if n := granted.Load(); n != 2 || gate.BackgroundWork() != 0 {
+			t.Errorf("resumed: %d granted, %d at work", n, gate.BackgroundWork())
+		}
+		select {
+		case <-gate.Background():
+			t.Error("announced twice")
+		default:
+		}
+	})
+}
+
 func BenchmarkAcquireRelease(b *testing.B) {
 	gate, stop := runGate(b, admission.DefaultLimits())
 	defer stop()

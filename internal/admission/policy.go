@@ -47,12 +47,13 @@ type holder struct {
 //
 // Invariants between events, unless it is held: a client, or upkeep, waits only
 // while every permit is taken; background work waits only while every permit is
-// taken, a client waits, or Limits.Background is used up. Each lane is in the
+// taken, a client waits, Limits.Background is used up, or it is paused. Each lane is in the
 // order in which it came to the queue.
 type Policy struct {
 	limits     Limits
 	ceiling    int  // of executing requests, below Limits.Executing; 0 = none
 	held       bool // nobody is granted
+	paused     bool // background work is granted nothing
 	clients    []waiter
 	background []waiter
 	upkeep     []waiter
@@ -175,6 +176,16 @@ func (p *Policy) SetHeld(now time.Time, held bool) []Decision {
 	return p.Advance(now)
 }
 
+// PauseBackground grants background work nothing until it is called with false,
+// whatever the limits allow. Like lower limits it takes nothing away.
+func (p *Policy) PauseBackground(now time.Time, paused bool) []Decision {
+	p.paused = paused
+	return p.Advance(now)
+}
+
+// BackgroundWork is how much background work holds a permit or waits.
+func (p *Policy) BackgroundWork() int { return p.ofLane[LaneBackground] + len(p.background) }
+
 // Close forgets who waits and holds: the end of the gate, nothing follows.
 // The totals stay; who still waited counts as cancelled.
 func (p *Policy) Close() {
@@ -226,6 +237,7 @@ func (p *Policy) Stats(now time.Time) Stats {
 		Waiting:             len(p.clients),
 		BackgroundExecuting: p.ofLane[LaneBackground],
 		BackgroundWaiting:   len(p.background),
+		BackgroundPaused:    p.paused,
 		Limits: StatsLimits{Executing: p.executing(), Waiting: p.limits.Waiting,
 			WaitMS: p.limits.Wait.Milliseconds(), Background: p.limits.Background},
 		Totals:         make(map[Outcome]uint64, len(p.totals)),
@@ -302,7 +314,7 @@ func (p *Policy) grant(now time.Time, decisions []Decision) []Decision {
 		p.waits.Observe(now.Sub(next.arrived))
 		decisions = append(decisions, p.hold(now, next.ticket, LaneClient))
 	}
-	for p.free() > 0 && len(p.background) > 0 && p.ofLane[LaneBackground] < p.limits.Background {
+	for !p.paused && p.free() > 0 && len(p.background) > 0 && p.ofLane[LaneBackground] < p.limits.Background {
 		next := p.background[0]
 		p.background = slices.Delete(p.background, 0, 1)
 		decisions = append(decisions, p.hold(now, next.ticket, LaneBackground))

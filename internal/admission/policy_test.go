@@ -316,6 +316,7 @@ func TestRetryEstimate(t *testing.T) {
 // rules that look at all of them.
 type model struct {
 	limits   admission.Limits
+	paused   bool       // background work is
 	requests []*request // in arrival order
 	refused  time.Time  // the last refusal of the overload that goes on; zero = none does
 }
@@ -362,7 +363,7 @@ func (m *model) expire(now time.Time) (events []string) {
 func (m *model) grant() (events []string) {
 	for m.count("", "held", "draining") < m.limits.Executing {
 		next := m.first(admission.LaneClient)
-		if next == nil && m.count(admission.LaneBackground, "held", "draining") < m.limits.Background {
+		if next == nil && !m.paused && m.count(admission.LaneBackground, "held", "draining") < m.limits.Background {
 			next = m.first(admission.LaneBackground)
 		}
 		if next == nil {
@@ -458,6 +459,9 @@ func play(t *testing.T, data []byte) {
 				peak.Executing = max(peak.Executing, m.limits.Executing)
 				peak.Waiting = max(peak.Waiting, m.limits.Waiting)
 				got = p.SetLimits(now, m.limits)
+			} else if value%4 == 1 {
+				m.paused = !m.paused
+				got = p.PauseBackground(now, m.paused)
 			} else {
 				got = p.Advance(now)
 			}
@@ -608,4 +612,24 @@ func TestHeld(t *testing.T) {
 	wantGranted(t, p.Arrive(at(62*time.Second), 8, admission.LaneClient))
 	wantGranted(t, p.SetHeld(at(63*time.Second), false), 6, 8)
 	wantGranted(t, p.Release(at(64*time.Second), 8, admission.Served), 2)
+}
+
+func TestPauseBackground(t *testing.T) {
+	p := admission.NewPolicy(admission.DefaultLimits())
+	wantGranted(t, p.Arrive(at(0), 1, admission.LaneBackground), 1)
+	if decisions := p.PauseBackground(at(0), true); len(decisions) != 0 || p.BackgroundWork() != 1 {
+		t.Fatalf("what executes goes on: %+v, %d at work", decisions, p.BackgroundWork())
+	}
+	wantGranted(t, p.Arrive(at(0), 2, admission.LaneBackground))
+	wantGranted(t, p.Release(at(1), 1, admission.Served))
+	wantGranted(t, p.Arrive(at(2), 3, admission.LaneClient), 3)
+	wantGranted(t, p.SetLimits(at(3), admission.Limits{Executing: 4, Waiting: 1, Wait: time.Minute, Background: 2}))
+	wantGranted(t, p.Arrive(at(time.Hour), 4, admission.LaneBackground)) // waits for as long as it likes
+	if got := p.Stats(at(time.Hour)); !got.BackgroundPaused || got.BackgroundWaiting != 2 || got.Limits.Background != 2 || got.Executing != 1 {
+		t.Errorf("stats = %+v", got)
+	}
+	wantGranted(t, p.PauseBackground(at(time.Hour), false), 2, 4)
+	if got := p.Stats(at(time.Hour)); got.BackgroundPaused || got.BackgroundExecuting != 2 {
+		t.Errorf("resumed: %+v", got)
+	}
 }

@@ -99,7 +99,8 @@ type Stats struct {
 	Waiting             int                `json:"waiting"`
 	BackgroundExecuting int                `json:"background_executing"` // of executing and draining
 	BackgroundWaiting   int                `json:"background_waiting"`
-	OldestWaitMS        int64              `json:"oldest_wait_ms"` // of the waiting clients; 0 = none
+	BackgroundPaused    bool               `json:"background_paused"` // it waits so that the machine stays usable
+	OldestWaitMS        int64              `json:"oldest_wait_ms"`    // of the waiting clients; 0 = none
 	Limits              StatsLimits        `json:"limits"`
 	Totals              map[Outcome]uint64 `json:"totals"` // every outcome, since the start
 	WaitSeconds         metrics.Snapshot   `json:"wait_seconds"`

@@ -11,7 +11,7 @@ ignore (
 
 require (
 	github.com/agnivade/levenshtein v1.2.2
-	github.com/ebitengine/purego v0.11.2
+	github.com/ebitengine/purego v0.11.3
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/gabriel-vasile/mimetype v1.4.16
 	github.com/google/go-cmp v0.7.0

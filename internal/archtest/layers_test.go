@@ -15,9 +15,9 @@ var layers = map[string]int{
 	"document": 1, "vector": 1, "openai": 1, "metrics": 1, "upstream": 1, "event": 1, "trust": 1,
 	// 2: mechanisms and policies, one technology or one decision each.
 	"admission": 2, "process": 2, "llamaclient": 2, "watch": 2, "extract": 2, "chunk": 2, "ignore": 2,
-	"sqlite": 2, "vectorcache": 2, "settings": 2, "locations": 2, "logs": 2, "keychain": 2, "history": 2, "gguf": 2, "canary": 2, "download": 2, "power": 2,
+	"sqlite": 2, "vectorcache": 2, "settings": 2, "locations": 2, "logs": 2, "keychain": 2, "history": 2, "gguf": 2, "canary": 2, "download": 2, "power": 2, "gpu": 2,
 	// 3: parts with a life of their own.
-	"embedding": 3, "llamaserver": 3, "journal": 3, "indexer": 3, "search": 3, "relay": 3, "remote": 3, "models": 3, "trial": 3,
+	"embedding": 3, "llamaserver": 3, "journal": 3, "indexer": 3, "search": 3, "relay": 3, "remote": 3, "models": 3, "trial": 3, "yielding": 3,
 	// 4: parts made of parts.
 	"engines": 4,
 	// 5: surfaces.
@@ -32,7 +32,7 @@ var layers = map[string]int{
 var testOnly = []string{"archtest", "enginetest", "llamaserver/fakellama", "models/hubtest"}
 
 // policies decide: they are handed everything and touch nothing.
-var policies = []string{"admission", "chunk", "ignore", "vector"}
+var policies = []string{"admission", "chunk", "ignore", "vector", "yielding"}
 
 // soleImporters lists imports that belong to one place; each stands for
 // everything below it too.
@@ -48,6 +48,7 @@ var soleImporters = map[string][]string{
 	"github.com/spf13/":                {"app"},
 	"github.com/zalando/go-keyring":    {"internal/keychain"},
 	"github.com/modelcontextprotocol/": {"internal/mcpserver"},
+	"github.com/ebitengine/purego":     {"internal/gpu", "internal/power"},
 }
 
 // impure is what a policy must not import.

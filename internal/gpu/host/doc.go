@@ -1,0 +1,7 @@
+// Package host chooses what tells of this machine's GPUs and conditions: the
+// IORegistry, Metal and NSProcessInfo on macOS, the Direct Rendering Manager,
+// NVML, /proc and /sys on Linux.
+//
+// Only app imports it. Open may load frameworks and takes some hundred
+// milliseconds at worst; what it returns is for one goroutine.
+package host

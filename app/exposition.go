@@ -26,6 +26,7 @@ func (p *parts) metrics() (http.Handler, error) {
 			return prom.Cache{Hits: now.Hits, Misses: now.Misses, Joins: now.Joins, Entries: int64(now.Entries), Bytes: now.Bytes}
 		},
 		Index: p.indexState,
+		GPU:   p.gpuState, Yielding: p.yieldState,
 	}
 	for _, r := range p.roles {
 		config.Roles = append(config.Roles, prom.Role{Name: r.name.String(), Admission: r.gate.Stats})

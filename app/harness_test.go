@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	process.GuardMain()
 	fakellama.Main()
 	if os.Getenv(actAsApp) != "" {
-		app.Main()
+		app.MainOn(scriptedGPU)
 	}
 	os.Exit(m.Run())
 }

@@ -14,7 +14,9 @@ import (
 var Version = "0.1.0-dev"
 
 // Main is the whole program; it does not return.
-func Main() {
+func Main() { run(program{gpu: thisMachine}) }
+
+func run(p program) {
 	process.GuardMain() // the guard of a child process is this binary, started again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -22,6 +24,6 @@ func Main() {
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.Run(ctx, cli.Config{
 		Version: Version, Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		Serve: serve, Window: window, Accept: acceptSettings,
+		Serve: p.serve, Window: p.window(), Accept: acceptSettings,
 	}))
 }

@@ -47,5 +47,6 @@ func (p *parts) figures(ctx context.Context) (history.Reading, error) {
 		now.Outcomes[outcome.String()] = count
 	}
 	now.RSS, _ = process.Resident() // 0 where it is not known
+	now.GPU = p.gpuFigures()
 	return now, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/logs"
 	"github.com/ondol-app/ondol/internal/settings"
@@ -19,9 +20,14 @@ import (
 // single step is the engine, which is killed after its own grace of 10 s.
 const stopTime = 25 * time.Second
 
+// program is the app on a machine.
+type program struct {
+	gpu func() gpu.Source // finds what tells of its GPUs
+}
+
 // serve runs the app until ctx ends. flags are those of the command line, by
 // name; ready is called once when clients can connect.
-func serve(ctx context.Context, flags map[string]string, ready func(endpoint string)) (err error) {
+func (p program) serve(ctx context.Context, flags map[string]string, ready func(endpoint string)) (err error) {
 	paths, err := locations.Resolve(locations.Current())
 	if err != nil {
 		return err
@@ -48,7 +54,7 @@ func serve(ctx context.Context, flags map[string]string, ready func(endpoint str
 	logger, closer := logs.Open(logs.Config{File: paths.Log(), Mirror: os.Stderr, Level: level})
 	defer func() { err = errors.Join(err, closer.Close()) }()
 
-	a, err := wire(ctx, sources, loaded, paths, logger, level)
+	a, err := wire(ctx, sources, loaded, paths, logger, level, p.gpu)
 	if err != nil {
 		noteRefusal(paths.Log(), level, err)
 		return err

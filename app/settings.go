@@ -18,7 +18,9 @@ func (p *parts) apply(s *settings.Settings) {
 		setLevel(p.level, s.Log),
 		p.gateway.Welcome(s.Aliases, s.AllowedOrigins),
 		setLimits(p.gate, gateLimits(s)),
+		p.yielder.SetLimits(yieldLimits(s)),
 	)
+	p.wakeForIndexing()
 	for _, r := range p.roles {
 		err = errors.Join(err, setLimits(r.gate, roleLimits(s.Roles.Of(r.name))))
 	}

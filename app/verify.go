@@ -14,6 +14,7 @@ import (
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/event"
 	"github.com/ondol-app/ondol/internal/gateway"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/locations"
 	"github.com/ondol-app/ondol/internal/settings"
@@ -30,6 +31,7 @@ type trials struct {
 	server   *engines.Keeper // nil when others run the engine
 	gate     *admission.Gate
 	cache    func() embedding.CacheStats
+	gpu      *gpu.Sampler
 	endpoint func() string // base address for clients
 	key      string        // to show there; empty = none
 	total    time.Duration // longest exchange, from its permit
@@ -45,7 +47,7 @@ type trials struct {
 // newTrials joins what a trial needs; keys are those the gateway knows.
 func (p *parts) newTrials(s *settings.Loaded, paths locations.Paths, keys []gateway.Key) *trials {
 	t := &trials{
-		gate: p.gate, cache: p.door.CacheStats, endpoint: p.endpoint, total: s.Admission.Total,
+		gate: p.gate, cache: p.door.CacheStats, gpu: p.gpu, endpoint: p.endpoint, total: s.Admission.Total,
 		shelf: trial.Shelf{Dir: paths.Trials(), Keep: keptReports}, notify: p.recorder.Notify, logger: p.logger.With("part", "trials"),
 	}
 	t.server = p.engines
@@ -85,6 +87,7 @@ func (t *trials) Verify(ctx context.Context, options trial.Options, progress fun
 	defer endpoint.Close()
 	report, err := trial.Run(ctx, trial.Config{
 		Options: options, Version: Version, Count: now.Client.CountTokens, Machine: trial.ThisMachine(), Settle: t.total, Progress: progress,
+		GPU: func() func() trial.GPU { return othersOnGPU(t.gpu) },
 		Cache: func() trial.CacheCounts {
 			stats := t.cache()
 			return trial.CacheCounts{Hits: stats.Hits, Joins: stats.Joins, Misses: stats.Misses}

@@ -18,10 +18,13 @@ import (
 	"github.com/ondol-app/ondol/internal/locations"
 )
 
-// window shows the page until it is closed. When no app of this home runs yet,
+// window is what shows the page.
+func (p program) window() func(ctx context.Context) error { return p.show }
+
+// show shows the page until it is closed. When no app of this home runs yet,
 // one runs as long as the window; else the window is a guest of the running one.
 // Both ways the page reaches it through the control socket: one contract.
-func window(ctx context.Context) error {
+func (p program) show(ctx context.Context) error {
 	paths, err := locations.Resolve(locations.Current())
 	if err != nil {
 		return err
@@ -33,7 +36,7 @@ func window(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, nil, func(string) {}) }()
+	go func() { served <- p.serve(ctx, nil, func(string) {}) }()
 
 	shown := wails.Run(&options.App{
 		Title: "Ondol", Width: 860, Height: 640, MinWidth: 420, MinHeight: 320,

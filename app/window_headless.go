@@ -5,4 +5,4 @@ package app
 import "context"
 
 // window is nil: this build has none, and the command line says how to get one.
-var window func(ctx context.Context) error
+func (program) window() func(ctx context.Context) error { return nil }

@@ -16,6 +16,7 @@ import (
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/extract"
 	"github.com/ondol-app/ondol/internal/gateway"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/history"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/journal"
@@ -31,6 +32,7 @@ import (
 	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vectorcache"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 // parts is the app put together, ready to run. Every part is built once, in
@@ -52,6 +54,8 @@ type parts struct {
 	alone    bool // the engine was never tried with two texts at once: nobody wanted that when the app started
 	clock    *power.Clock
 	recent   *history.History
+	gpu      *gpu.Sampler
+	yielder  *yielding.Yielder
 	door     *embedding.Service
 	cache    *vectorcache.Cache
 	roles    []*role // beside embedding
@@ -66,9 +70,10 @@ type parts struct {
 
 // wire builds the parts, opens the database and takes the two addresses, so
 // that whatever keeps the app from starting is known before anything runs.
-func wire(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, level *slog.LevelVar) (*parts, error) {
+// machine is asked for what tells of its GPUs when somebody looks.
+func wire(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths, logger *slog.Logger, level *slog.LevelVar, machine func() gpu.Source) (*parts, error) {
 	p := &parts{logger: logger, level: level}
-	if err := p.build(ctx, sources, s, paths); err != nil {
+	if err := p.build(ctx, sources, s, paths, machine); err != nil {
 		return nil, errors.Join(startError(err), p.abandon())
 	}
 	return p, nil
@@ -86,7 +91,7 @@ func (p *parts) abandon() error {
 	return err
 }
 
-func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths) error {
+func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.Loaded, paths locations.Paths, machine func() gpu.Source) error {
 	executable, err := os.Executable()
 	if err == nil {
 		executable, err = filepath.EvalSymlinks(executable)
@@ -129,6 +134,9 @@ func (p *parts) build(ctx context.Context, sources settings.Config, s *settings.
 	p.alone = s.Admission.Executing == 1
 	p.watchOverload(upstream.RoleEmbed, p.gate)
 	p.recent = history.New(history.Config{Read: p.figures, Busy: p.gate.Busy()})
+	if err := p.watchMachine(&s.Settings, machine); err != nil {
+		return err
+	}
 	engine, err := p.embedEngine(s, paths)
 	if err != nil {
 		return err
@@ -201,7 +209,7 @@ func (p *parts) surfaces(s *settings.Loaded, paths locations.Paths) error {
 	p.trials = p.newTrials(s, paths, keys)
 	if p.control, err = control.New(control.Config{
 		Version: Version, Socket: paths.ControlSocket(), Endpoint: p.endpoint,
-		Engine: p.engine, Candidates: p.candidates(), Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats,
+		Engine: p.engine, Candidates: p.candidates(), Gate: p.gate, Trust: trustForControl{p.door, p.index}, Validity: validityForControl(p.door), Cache: p.door.CacheStats, GPU: p.gpu.Look, Yielding: p.yielder.State,
 		Indexer: indexerForControl{p.indexer}, Index: p.index, Journal: p.index, Recent: p.recent, Search: p.search, Pulls: p.pulls, Models: p.models,
 		Settings: settingsForControl{p}, Roles: p.roleStatus, Trials: p.trials, Logger: p.logger.With("part", "control"),
 	}); err != nil {
@@ -245,7 +253,7 @@ func (p *parts) stages() [][]service {
 		gates = append(gates, service{r.name.String() + " gate", r.gate.Run}, service{r.name.String() + " door", r.door.Run})
 		engines = append(engines, service{r.name.String() + " engine", r.engine.Run})
 	}
-	top := []service{{"announcer", p.announce}, {"history", p.recent.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"mcp", p.mcp.Run}, {"control", p.control.Run}}
+	top := []service{{"announcer", p.announce}, {"history", p.recent.Run}, {"gpu", p.gpu.Run}, {"yielder", p.yielder.Run}, {"indexer", p.indexer.Run}, {"engine watch", p.watchEngine}, {"settings", p.settings.Run}, {"models", p.pulls.Run}, {"trials", p.trials.Run}, {"gateway", p.gateway.Run}, {"mcp", p.mcp.Run}, {"control", p.control.Run}}
 	if p.engines != nil {
 		top = append(top, service{"power", p.clock.Run}, service{"idle", p.idler.run})
 	}

@@ -106,7 +106,7 @@ func (c *commands) sentence(e event.Event) string {
 // codes are the arguments that are codes, and the families of their sentences.
 var codes = map[string][]string{
 	"from": {"engine.state."}, "to": {"engine.state."}, "cause": {"event.cause."}, "problem": {"engine.problem."},
-	"applies": {"event.applies."}, "role": {"status.role."}, "reason": {"event.overload.", "event.invalid.", "reason."},
+	"applies": {"event.applies."}, "role": {"status.role."}, "reason": {"event.overload.", "event.invalid.", "status.yield.reason.", "reason."},
 }
 
 // argument is an argument in words, as it is where it has none.

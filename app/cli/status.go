@@ -80,6 +80,9 @@ func (c *commands) showStatus(s control.Status) {
 	if line := reasons(say, s.Index.Counts); line != "" {
 		rows = append(rows, []cell{{text: say("status.reasons")}, {text: line}})
 	}
+	if state := s.Index.Yielding; state != nil {
+		rows = append(rows, []cell{{text: say("status.yield.title")}, {text: yieldLine(say, *state), style: yellow}})
+	}
 	rows = append(rows, []cell{{text: say("status.vectors.title")}, {text: say("status.vectors", "embedded", s.Index.EmbeddedChunks, "reused", s.Index.ReusedChunks)}})
 	for _, g := range s.Index.Generations {
 		if line := c.progressOf(g); line != "" {
@@ -94,7 +97,10 @@ func (c *commands) showStatus(s control.Status) {
 			rows = append(rows, []cell{{text: say("status.role." + r.Role.String())}, c.engineState(r.State, roleDetail(say, r))})
 		}
 	}
-	rows = append(rows, []cell{{text: say("status.endpoint")}, {text: s.Endpoint}})
+	rows = append(rows,
+		[]cell{{text: say("status.gpu.title")}, {text: gpuLine(say, s.GPU)}},
+		[]cell{{text: say("status.endpoint")}, {text: s.Endpoint}},
+	)
 	for i := range rows {
 		rows[i][0].style = dim
 	}

@@ -14,11 +14,13 @@ import (
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/engines"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/journal"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/search"
 	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 // Engine is the supervisor. Start returns at once; Stop and Restart return
@@ -84,7 +86,7 @@ type Gate interface{ Stats() admission.Stats }
 // DefaultGrace is how long requests under way may go on after Run was told to stop.
 const DefaultGrace = 3 * time.Second
 
-// Config is what a Server is built from. Everything but Cache, Pulls, Roles, Candidates, Trials and Grace is required.
+// Config is what a Server is built from. Everything but Cache, GPU, Yielding, Pulls, Roles, Candidates, Trials and Grace is required.
 type Config struct {
 	Version  string
 	Socket   string // absolute path of the unix socket
@@ -93,7 +95,9 @@ type Config struct {
 	Gate     Gate
 	Trust    Trust
 	Validity func() Validity
-	Cache    func() embedding.CacheStats // nil = none is told
+	Cache    func() embedding.CacheStats          // nil = none is told
+	GPU      func(ctx context.Context) gpu.Status // whoever asks looks; nil = nothing is told
+	Yielding func() *yielding.State               // why making vectors waits; nil = it never does
 	Indexer  Indexer
 	Index    Index
 	Journal  journal.Source

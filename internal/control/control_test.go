@@ -24,6 +24,7 @@ import (
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/engines"
 	"github.com/ondol-app/ondol/internal/event"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/history"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
@@ -33,6 +34,7 @@ import (
 	"github.com/ondol-app/ondol/internal/trust"
 	"github.com/ondol-app/ondol/internal/upstream"
 	"github.com/ondol-app/ondol/internal/vector"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -61,6 +63,12 @@ type parts struct {
 var (
 	twice, limit = 2.0, 1.1
 	slowFinding  = engines.Finding{Check: engines.CheckSpeed, Value: &twice, Bound: engines.AtMost, Limit: &limit}
+)
+
+var (
+	busy, others = 0.87, 0.15
+	warm         = gpu.Status{Available: true, At: &day, Utilization: &busy, Others: &others, Conditions: gpu.Conditions{Thermal: gpu.ThermalSerious}}
+	waits        = &yielding.State{Since: day, Reasons: []yielding.Reason{yielding.Thermal}}
 )
 
 func newParts() *parts {
@@ -230,6 +238,8 @@ func setup(t testing.TB, p *parts, change func(*control.Config)) *control.Server
 		Validity: func() control.Validity {
 			return control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}}
 		},
+		GPU:        func(context.Context) gpu.Status { return warm },
+		Yielding:   func() *yielding.State { return waits },
 		Indexer:    p,
 		Index:      p,
 		Journal:    p,
@@ -387,10 +397,11 @@ func TestStatus(t *testing.T) {
 		Seq: 12, OldestSeq: 1, Version: "1.2.3", Endpoint: "http://127.0.0.1:7434/v1",
 		Engine: p.status, Admission: p.Stats(),
 		Validity: control.Validity{Rejected: 2, LastAt: &day, LastReasons: []string{"not_finite"}},
+		GPU:      warm,
 		Index: control.IndexStatus{
 			Counts:  document.Counts{Found: 7, Indexed: 5, Skipped: 1, Pending: 1, Chunks: 13, Reasons: map[document.Reason]int64{"binary": 1}},
 			Folders: 2, LastScan: &later, Counters: control.Counters{EmbeddedChunks: 13, ReusedChunks: 4},
-			Generations: p.made,
+			Yielding: waits, Generations: p.made,
 		},
 		Roles:    []control.RoleStatus{},
 		Capacity: chainOf(2),

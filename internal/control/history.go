@@ -24,6 +24,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.gpu(r.Context()) // whoever plots the last while wants its next seconds too
 	switch values["span"] {
 	case "", "10m":
 		return History{EveryMS: history.ShortEvery.Milliseconds(), Points: s.cfg.Recent.Seconds()}, nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/gpu"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 const (
@@ -25,8 +27,11 @@ type Sample struct {
 	Waiting             int                          `json:"waiting"`
 	BackgroundExecuting int                          `json:"background_executing"`
 	BackgroundWaiting   int                          `json:"background_waiting"`
+	BackgroundPaused    bool                         `json:"background_paused"`
 	OldestWaitMS        int64                        `json:"oldest_wait_ms"`
 	Totals              map[admission.Outcome]uint64 `json:"totals"`
+	GPU                 gpu.Status                   `json:"gpu"`
+	Yielding            *yielding.State              `json:"yielding,omitempty"`
 }
 
 // Apply puts the figures into a status that is a little older.
@@ -34,7 +39,8 @@ func (s Sample) Apply(status *Status) {
 	a := &status.Admission
 	a.Executing, a.Draining, a.Waiting = s.Executing, s.Draining, s.Waiting
 	a.BackgroundExecuting, a.BackgroundWaiting = s.BackgroundExecuting, s.BackgroundWaiting
-	a.OldestWaitMS, a.Totals = s.OldestWaitMS, s.Totals
+	a.BackgroundPaused, a.OldestWaitMS, a.Totals = s.BackgroundPaused, s.OldestWaitMS, s.Totals
+	status.GPU, status.Index.Yielding = s.GPU, s.Yielding
 }
 
 // sample is the figures now.
@@ -44,7 +50,8 @@ func (s *Server) sample(now time.Time) Sample {
 		At: now.UTC(), Engine: s.cfg.Engine.Snapshot().State.String(),
 		Executing: gate.Executing, Draining: gate.Draining, Waiting: gate.Waiting,
 		BackgroundExecuting: gate.BackgroundExecuting, BackgroundWaiting: gate.BackgroundWaiting,
-		OldestWaitMS: gate.OldestWaitMS, Totals: gate.Totals,
+		BackgroundPaused: gate.BackgroundPaused, OldestWaitMS: gate.OldestWaitMS, Totals: gate.Totals,
+		GPU: s.gpu(s.ending), Yielding: s.yielding(),
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/llamaserver"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 func (s *Server) status(r *http.Request) (any, error) {
@@ -33,6 +35,7 @@ func (s *Server) snapshot(ctx context.Context) (Status, error) {
 		return Status{}, fmt.Errorf("read the index's counts: %w", err)
 	}
 	index := indexStatus(folders, s.cfg.Indexer.Counters())
+	index.Yielding = s.yielding()
 	if index.Generations, err = s.listGenerations(ctx); err != nil {
 		return Status{}, err
 	}
@@ -46,6 +49,7 @@ func (s *Server) snapshot(ctx context.Context) (Status, error) {
 		Admission: s.cfg.Gate.Stats(),
 		Validity:  s.validity(engine),
 		Cache:     s.cacheStats(),
+		GPU:       s.gpu(ctx),
 		Index:     index,
 		Roles:     roles,
 		Capacity:  s.cfg.Settings.Chain(),
@@ -58,6 +62,21 @@ func (s *Server) cacheStats() embedding.CacheStats {
 		return embedding.CacheStats{}
 	}
 	return s.cfg.Cache()
+}
+
+// gpu is the machine's, and keeps its figures current for a while.
+func (s *Server) gpu(ctx context.Context) gpu.Status {
+	if s.cfg.GPU == nil {
+		return gpu.Status{Reason: gpu.ReasonUnread}
+	}
+	return s.cfg.GPU(ctx)
+}
+
+func (s *Server) yielding() *yielding.State {
+	if s.cfg.Yielding == nil {
+		return nil
+	}
+	return s.cfg.Yielding()
 }
 
 // indexStatus sums the folders up. They come from one statement, so the sum

@@ -8,10 +8,12 @@ import (
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/engines"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/indexer"
 	"github.com/ondol-app/ondol/internal/llamaserver"
 	"github.com/ondol-app/ondol/internal/settings"
 	"github.com/ondol-app/ondol/internal/trust"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 // Status is the reply to GET status: one snapshot of everything. What events
@@ -25,6 +27,7 @@ type Status struct {
 	Admission admission.Stats      `json:"admission"`
 	Validity  Validity             `json:"validity"`
 	Cache     embedding.CacheStats `json:"cache"`
+	GPU       gpu.Status           `json:"gpu"`
 	Index     IndexStatus          `json:"index"`
 	Roles     []RoleStatus         `json:"roles"`    // never null
 	Capacity  []settings.Check     `json:"capacity"` // the chain of the settings; never null
@@ -73,7 +76,8 @@ type IndexStatus struct {
 	Folders  int             `json:"folders"`
 	LastScan *time.Time      `json:"last_scan,omitempty"` // end of the latest complete scan of any folder
 	Counters
-	Generations []indexer.Generation `json:"generations"` // of vectors, oldest first; never null
+	Yielding    *yielding.State      `json:"yielding,omitempty"` // why making vectors waits; absent when it does not
+	Generations []indexer.Generation `json:"generations"`        // of vectors, oldest first; never null
 }
 
 // Counters is what the indexer did since the app started.

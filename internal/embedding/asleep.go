@@ -13,13 +13,16 @@ import (
 // whoever comes after it: in order, 64 of them, 120 seconds each.
 
 // rouse has the engine started if it is asleep, and waits for it in the queue.
+// Paused background work only waits: whoever lets it go on has it started.
 func (a *asking) rouse(ctx context.Context) error {
 	s := a.service
 	now, err := s.current()
 	if err != nil || !now.Asleep {
 		return nil // whoever needs it finds out
 	}
-	s.engine.Wake()
+	if a.lane != admission.LaneBackground || !s.gate.Stats().BackgroundPaused {
+		s.engine.Wake()
+	}
 	s.minGate()
 	if err := a.acquire(ctx); err != nil {
 		return err

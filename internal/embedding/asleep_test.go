@@ -78,6 +78,25 @@ func TestAsleepForOthers(t *testing.T) {
 	})
 }
 
+// Paused background work does not start it, and is served once somebody does.
+func TestAsleepAndPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, &fakeClient{}, admission.DefaultLimits())
+		defer d.stop()
+		d.engine.unload()
+		d.gate.PauseBackground(true)
+		r := d.ask(t.Context(), embedding.Request{Lane: admission.LaneBackground, Inputs: []string{"x"}})
+		time.Sleep(time.Hour)
+		if n := d.engine.started(); n != 0 || d.stats().BackgroundWaiting != 1 {
+			t.Errorf("%d starts, %+v", n, d.stats())
+		}
+		d.gate.PauseBackground(false)
+		d.engine.Wake()
+		wantVectors(t, <-r, "x")
+		d.wantIdle(t)
+	})
+}
+
 // Who waits for it waits as long as for a permit, and is told when none comes.
 func TestAsleepAndNoEngineAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

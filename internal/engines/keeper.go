@@ -215,6 +215,24 @@ func (k *Keeper) Live() (Setup, llamaserver.Status) {
 // Snapshot is the live engine's status.
 func (k *Keeper) Snapshot() llamaserver.Status { return k.now().snapshot() }
 
+// PIDs are the processes of all its engines that run: the live one's, and that
+// of one beside it.
+func (k *Keeper) PIDs() []int {
+	k.mu.Lock()
+	members := []*member{k.live, k.other}
+	k.mu.Unlock()
+	var list []int
+	for _, m := range members {
+		if m == nil {
+			continue
+		}
+		if pid := m.server.Snapshot().PID; pid != 0 {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
 // LogTail returns the last lines of the live engine's log, oldest first.
 func (k *Keeper) LogTail(n int) ([]string, error) { return k.now().server.LogTail(n) }
 

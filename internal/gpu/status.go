@@ -42,7 +42,7 @@ type Conditions struct {
 	Thermal        Thermal  `json:"thermal,omitempty"`
 	MemoryPressure Pressure `json:"memory_pressure,omitempty"`
 	LowPower       *bool    `json:"low_power,omitempty"`  // its owner asked it to save power
-	OnBattery      *bool    `json:"on_battery,omitempty"` // no mains
+	OnBattery      *bool    `json:"on_battery,omitempty"` // no mains; see power
 }
 
 // Status is the GPU at one moment. Shares are GPU seconds a second, of the last

@@ -46,6 +46,16 @@ type Reading struct {
 
 	Pending int64 // documents that are not searchable by meaning yet
 	RSS     int64 // bytes of the app's memory; 0 = not known here
+	GPU     *GPU  // nil = nobody watched it
+}
+
+// GPU is how it was used; what is nil was not known.
+type GPU struct {
+	Utilization *float64 `json:"utilization,omitempty"` // of the busiest GPU, whoever used it; 0 to 1
+	Ours        *float64 `json:"ours,omitempty"`        // GPU seconds a second
+	Others      *float64 `json:"others,omitempty"`
+	Contention  *float64 `json:"contention,omitempty"`    // others' share while we executed
+	MemoryInUse *int64   `json:"memory_in_use,omitempty"` // bytes
 }
 
 // Point is one interval: gauges as at its end, counts of what ended in it.
@@ -61,6 +71,7 @@ type Point struct {
 	ServiceMS    *Quantiles        `json:"service_ms,omitempty"`
 	Pending      int64             `json:"pending"`
 	RSS          int64             `json:"rss_bytes,omitempty"` // absent where it cannot be read
+	GPU          *GPU              `json:"gpu,omitempty"`       // absent where nobody watched it
 }
 
 // Quantiles are estimated from buckets, in milliseconds.
@@ -173,7 +184,7 @@ func (h *History) add(r *ring, before, now Reading) {
 func Between(before, now Reading) Point {
 	p := Point{
 		At: now.At.UTC(), Executing: now.Executing, Draining: now.Draining, Waiting: now.Waiting, Background: now.Background,
-		OldestWaitMS: now.OldestWait.Milliseconds(), Pending: now.Pending, RSS: now.RSS,
+		OldestWaitMS: now.OldestWait.Milliseconds(), Pending: now.Pending, RSS: now.RSS, GPU: now.GPU,
 		WaitMS: quantiles(before.Wait, now.Wait), ServiceMS: quantiles(before.Service, now.Service),
 	}
 	for outcome, count := range now.Outcomes {

@@ -150,17 +150,19 @@ func TestAReadingThatFailsIsAGap(t *testing.T) {
 func TestBetween(t *testing.T) {
 	wait, service := metrics.NewHistogram(metrics.DurationBounds()), metrics.NewHistogram(metrics.DurationBounds())
 	wait.Observe(100 * time.Second) // long ago
+	others := 0.3
+	gpu := &history.GPU{Others: &others}
 	at := time.Date(2026, 4, 10, 9, 0, 0, 0, time.UTC)
 	before := history.Reading{At: at, Outcomes: map[string]uint64{"served": 10, "failed": 1}, Wait: wait.Snapshot(), Service: service.Snapshot()}
 	for range 100 {
 		wait.Observe(2 * time.Millisecond)
 	}
 	now := history.Reading{
-		At: at.Add(time.Second), Executing: 2, Draining: 1, Waiting: 3, Background: 1, OldestWait: 1500 * time.Millisecond, Pending: 7, RSS: 1 << 20,
+		At: at.Add(time.Second), Executing: 2, Draining: 1, Waiting: 3, Background: 1, OldestWait: 1500 * time.Millisecond, Pending: 7, RSS: 1 << 20, GPU: gpu,
 		Outcomes: map[string]uint64{"served": 110, "failed": 1, "queue_full": 4}, Wait: wait.Snapshot(), Service: service.Snapshot(),
 	}
 	want := history.Point{
-		At: at.Add(time.Second), Executing: 2, Draining: 1, Waiting: 3, Background: 1, OldestWaitMS: 1500, Pending: 7, RSS: 1 << 20,
+		At: at.Add(time.Second), Executing: 2, Draining: 1, Waiting: 3, Background: 1, OldestWaitMS: 1500, Pending: 7, RSS: 1 << 20, GPU: gpu,
 		Outcomes: map[string]uint64{"served": 100, "queue_full": 4}, WaitMS: &history.Quantiles{P50: 1.75, P95: 2.425},
 	}
 	got := history.Between(before, now)

@@ -3,11 +3,13 @@ package prom
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/metrics"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 // Collector is a prometheus.Collector over the functions of its Config.
@@ -21,6 +23,7 @@ type descriptions struct {
 	checked, invalid, restarts, up                                       *prometheus.Desc
 	hits, misses, joins, entries, bytes                                  *prometheus.Desc
 	documents, chunks, folders, embedded, reused                         *prometheus.Desc
+	paused, pauses, utilization, share, contention, memory               *prometheus.Desc
 }
 
 // New makes a collector.
@@ -68,12 +71,32 @@ func describe() descriptions {
 		folders:   desc("index_folders", "Watched folders."),
 		embedded:  desc("index_chunks_embedded_total", "Pieces of text embedded by indexing."),
 		reused:    desc("index_chunks_reused_total", "Pieces of text whose vector was there already."),
+
+		paused:      desc("yielding_paused", "1 while making vectors waits for that reason.", "reason"),
+		pauses:      desc("yielding_pauses_total", "How often making vectors had to wait so that the machine stays usable."),
+		utilization: desc("gpu_utilization_ratio", "Share of the time that the busiest GPU is busy."),
+		share:       desc("gpu_share_ratio", "GPU seconds a second, by whose work it is.", "of"),
+		contention:  desc("gpu_contention_ratio", "Others' share of the GPU while our engines execute."),
+		memory:      desc("gpu_memory_bytes", "Memory of the GPU.", "kind"),
 	}
 }
 
-// Describe implements prometheus.Collector.
+// all is every description: some metrics come only once there is a figure.
+func (d descriptions) all() []*prometheus.Desc {
+	return []*prometheus.Desc{
+		d.executing, d.draining, d.waiting, d.oldest, d.limit, d.requests, d.wait, d.service,
+		d.checked, d.invalid, d.restarts, d.up,
+		d.hits, d.misses, d.joins, d.entries, d.bytes,
+		d.documents, d.chunks, d.folders, d.embedded, d.reused,
+		d.paused, d.pauses, d.utilization, d.share, d.contention, d.memory,
+	}
+}
+
+// Describe implements prometheus.Collector. It asks nobody for a figure.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(c, to)
+	for _, desc := range c.desc.all() {
+		to <- desc
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -98,6 +121,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	c.cache(s)
 	c.index(s)
+	c.gpu(s)
 }
 
 func (c *Collector) admission(s scrape, role string, stats admission.Stats) {
@@ -146,12 +170,46 @@ func (c *Collector) index(s scrape) {
 	s.counter(c.desc.reused, uint64(max(now.ReusedChunks, 0)))
 }
 
+func (c *Collector) gpu(s scrape) {
+	if c.config.Yielding != nil {
+		now := c.config.Yielding()
+		s.counter(c.desc.pauses, now.Pauses)
+		for _, reason := range yielding.Reasons() {
+			paused := 0.
+			if slices.Contains(now.Reasons, reason) {
+				paused = 1
+			}
+			s.gauge(c.desc.paused, paused, reason.String())
+		}
+	}
+	if c.config.GPU == nil {
+		return
+	}
+	now := c.config.GPU()
+	s.known(c.desc.utilization, now.Utilization)
+	s.known(c.desc.share, now.Ours, "ours")
+	s.known(c.desc.share, now.Others, "others")
+	s.known(c.desc.contention, now.Contention)
+	for kind, bytes := range map[string]*int64{"in_use": now.MemoryInUse, "working_set": now.WorkingSet} {
+		if bytes != nil {
+			s.gauge(c.desc.memory, float64(*bytes), kind)
+		}
+	}
+}
+
 // scrape is where one round of metrics goes. The Must functions panic only
 // when labels and description differ in number, which every test run shows.
 type scrape struct{ to chan<- prometheus.Metric }
 
 func (s scrape) gauge(d *prometheus.Desc, v float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// known is a gauge where there is a figure.
+func (s scrape) known(d *prometheus.Desc, v *float64, labels ...string) {
+	if v != nil {
+		s.gauge(d, *v, labels...)
+	}
 }
 
 func (s scrape) counter(d *prometheus.Desc, n uint64, labels ...string) {

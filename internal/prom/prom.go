@@ -25,6 +25,12 @@
 //	ondol_index_chunks                           pieces of text searchable by word
 //	ondol_index_folders
 //	ondol_index_chunks_embedded_total, ondol_index_chunks_reused_total
+//	ondol_yielding_paused{reason}                1 = making vectors waits for that reason
+//	ondol_yielding_pauses_total                  how often it had to
+//	ondol_gpu_utilization_ratio                  of the busiest GPU; each of these where it is known
+//	ondol_gpu_share_ratio{of}                    GPU seconds a second: ours, others
+//	ondol_gpu_contention_ratio                   others' share while we execute
+//	ondol_gpu_memory_bytes{kind}                 in_use, working_set
 package prom
 
 import (
@@ -37,6 +43,8 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/gpu"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 // Role is one engine role as it is shown.
@@ -68,11 +76,20 @@ type Index struct {
 	ReusedChunks   int64
 }
 
+// Yielding is whether making vectors waits.
+type Yielding struct {
+	Reasons []yielding.Reason // of a pause; none = there is none
+	Pauses  uint64            // since the start
+}
+
 // Config of a Collector. Role names must differ.
 type Config struct {
 	Roles []Role
 	Cache func() Cache
 	Index func() (Index, error) // an error leaves the index out of this scrape
+
+	GPU      func() gpu.Status
+	Yielding func() Yielding
 }
 
 // Handler serves the metrics of c, of the Go runtime and of the process.

@@ -19,7 +19,9 @@ import (
 	"github.com/ondol-app/ondol/internal/admission"
 	"github.com/ondol-app/ondol/internal/document"
 	"github.com/ondol-app/ondol/internal/embedding"
+	"github.com/ondol-app/ondol/internal/gpu"
 	"github.com/ondol-app/ondol/internal/prom"
+	"github.com/ondol-app/ondol/internal/yielding"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -51,6 +53,13 @@ func config() prom.Config {
 		Index: func() (prom.Index, error) {
 			return prom.Index{Counts: document.Counts{Found: 10, Indexed: 4, Skipped: 3, Failed: 2, Pending: 1, Chunks: 99},
 				Folders: 2, EmbeddedChunks: 50, ReusedChunks: 5}, nil
+		},
+		GPU: func() gpu.Status {
+			busy, others, contention, bytes := 0.87, 0.15, 0.4, int64(5_300_000_000)
+			return gpu.Status{Available: true, Utilization: &busy, Others: &others, Contention: &contention, MemoryInUse: &bytes} // what is not known is left out
+		},
+		Yielding: func() prom.Yielding {
+			return prom.Yielding{Reasons: []yielding.Reason{yielding.GPU, yielding.Battery}, Pauses: 4}
 		},
 	}
 }
@@ -118,6 +127,27 @@ func TestNamesFollowTheConventions(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// A figure that is known only later is on the page then.
+func TestFiguresThatComeLater(t *testing.T) {
+	c := config()
+	var now gpu.Status
+	c.GPU = func() gpu.Status { return now }
+	handler, err := prom.Handler(build(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []bool{false, true} {
+		if known {
+			now = config().GPU()
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "ondol_gpu_utilization_ratio 0.87") != known {
+			t.Errorf("known %v: status %d\n%s", known, w.Code, w.Body)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	LinkReadersConnections Link = "readers_connections"
 	LinkRerankSlots        Link = "rerank_slots"
 	LinkChatSlots          Link = "chat_slots"
+	LinkYieldShares        Link = "yield_shares"
 	LinkMemory             Link = "memory"
 	LinkGPUMemory          Link = "gpu_memory"
 )

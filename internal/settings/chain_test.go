@@ -125,6 +125,8 @@ var broken = []struct {
 	{name: "rerankers over slots", pairs: append(rerank, "roles.rerank.executing", "2"), links: []settings.Link{settings.LinkRerankSlots},
 		text: "roles.rerank.executing (2) must be ≤ -np (1); set roles.rerank.flags to -np 2 -c 16384"},
 	{name: "chats over slots", pairs: append(chat, "roles.chat.executing", "3", "roles.chat.flags", "-np 2"), links: []settings.Link{settings.LinkChatSlots}},
+	{name: "resuming above pausing", pairs: []string{"yield.gpu", "10"}, links: []settings.Link{settings.LinkYieldShares},
+		text: "yield.gpu_resume (10) must be < yield.gpu (10); set yield.gpu_resume to 9, or yield.gpu to 11"},
 	{name: "too large for the memory", turn: func(m *machine) { m.budget, m.set, m.smaller = 13<<30, 0, "small" }, links: []settings.Link{settings.LinkMemory},
 		text: "memory_need (24.1 GiB) must be ≤ memory_budget (13.0 GiB); set engine.profile to small, or engine.memory_check to false"},
 	{name: "two engines too large together", pairs: append(chat, "engine.flags", "-np 8 -c 131072"), links: []settings.Link{settings.LinkGPUMemory},

@@ -140,12 +140,13 @@ var knobs = whenApplied(append([]Knob{
 		field: func(s *Settings) any { return &s.Journal.Events }},
 	{Key: "journal.age", Default: 30 * 24 * time.Hour, Min: 3600, Max: 366 * 86400, Meaning: "how long an event is kept",
 		field: func(s *Settings) any { return &s.Journal.Age }},
-}, append(modelKnobs(), roleKnobs()...)...))
+}, slices.Concat(yieldKnobs(), modelKnobs(), roleKnobs())...))
 
 // live are the settings that are taken over while the app runs; all others
 // count from its next start.
 var live = []string{
 	"log", "allowed_origins", "aliases", "engine.unload_on_battery", "engine.unload_on_power", "admission.executing", "admission.waiting", "admission.wait", "admission.background",
+	"yield.gpu", "yield.gpu_resume", "yield.after", "yield.resume_after", "yield.battery", "yield.low_power",
 	"roles.rerank.executing", "roles.rerank.waiting", "roles.rerank.wait", "roles.chat.executing", "roles.chat.waiting", "roles.chat.wait",
 }
 

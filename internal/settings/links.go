@@ -122,6 +122,9 @@ var links = []link{
 		moves:   func(_ *Settings, _ *Facts, n numbers) []Move { return []Move{to("index.readers", n.right)} }},
 	roleSlots(LinkRerankSlots, upstream.RoleRerank),
 	roleSlots(LinkChatSlots, upstream.RoleChat),
+	{id: LinkYieldShares, left: knob("yield.gpu_resume"), right: knob("yield.gpu"), strict: true, unit: "percent",
+		measure: func(s *Settings, _ *Facts) (numbers, bool) { return compare(s.Yield.GPUResume, s.Yield.GPU) },
+		moves:   yieldMoves},
 	{id: LinkMemory, left: end{"memory_need", "engine.profile"}, right: fact("memory_budget"), unit: "bytes", adds: append([]string{"cache.memory"}, memoryKnobs...),
 		measure: func(s *Settings, f *Facts) (numbers, bool) {
 			need, known := f.sum(func(e EngineFacts) int64 { return e.Need })
@@ -134,6 +137,18 @@ var links = []link{
 			return numbers{need, f.WorkingSet, !known}, f.WorkingSet > 0
 		},
 		moves: gpuMoves},
+}
+
+// yieldMoves are those of the two that stay within their ranges.
+func yieldMoves(_ *Settings, _ *Facts, n numbers) []Move {
+	var moves []Move
+	if n.left < 100 {
+		moves = append(moves, to("yield.gpu", n.left+1))
+	}
+	if n.right > 1 {
+		moves = append(moves, to("yield.gpu_resume", n.right-1))
+	}
+	return moves
 }
 
 // memoryKnobs are what memory depends on beside the profile.

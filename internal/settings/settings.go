@@ -34,6 +34,7 @@ type Settings struct {
 	Engine    Engine
 	Admission Admission
 	Index     Index
+	Yield     Yield
 	Cache     Cache
 	Journal   Journal
 	Models    Models

@@ -51,6 +51,7 @@ func TestDefaultsAreTheContract(t *testing.T) {
 		Index:     settings.Index{ChunkMin: 400, ChunkMax: 600, MaxFile: 20, Reconcile: 10 * time.Minute, KeepGenerations: 168 * time.Hour},
 		Cache:     settings.Cache{Memory: 64, Disk: 512},
 		Journal:   settings.Journal{Events: 100_000, Age: 30 * 24 * time.Hour},
+		Yield:     settings.Yield{GPU: 25, GPUResume: 10, After: 3 * time.Second, ResumeAfter: 15 * time.Second, Battery: true, LowPower: true},
 		Models:    settings.Models{Mirror: "https://huggingface.co", Downloads: 1, Stall: 30 * time.Second},
 		Roles: settings.Roles{
 			Embed:  settings.Role{Kind: settings.KindLocal},

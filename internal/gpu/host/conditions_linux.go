@@ -17,7 +17,7 @@ const stalled = 10
 // conditions are what Linux tells alike on all machines; heat and the wish to
 // save power it tells in as many ways as there are drivers.
 func conditions(root string) gpu.Conditions {
-	c := gpu.Conditions{OnBattery: onBattery(root)}
+	var c gpu.Conditions
 	if text, err := os.ReadFile(filepath.Join(root, "proc/pressure/memory")); err == nil {
 		c.MemoryPressure = pressure(string(text))
 	}
@@ -44,31 +44,4 @@ func pressure(text string) gpu.Pressure {
 		return gpu.PressureWarning
 	}
 	return gpu.PressureNormal
-}
-
-// onBattery is nil on a machine without a battery of its own.
-func onBattery(root string) *bool {
-	supplies, err := filepath.Glob(filepath.Join(root, "sys/class/power_supply/*"))
-	if err != nil {
-		return nil
-	}
-	var discharging, known, mains bool
-	for _, supply := range supplies {
-		read := func(name string) string {
-			text, _ := os.ReadFile(filepath.Join(supply, name)) // what is not there says nothing
-			return strings.TrimSpace(string(text))
-		}
-		switch {
-		case read("type") == "Mains" && read("online") == "1":
-			mains = true
-		case read("type") == "Battery" && read("scope") != "Device": // a mouse has one too
-			known = true
-			discharging = discharging || read("status") == "Discharging"
-		}
-	}
-	if !known {
-		return nil
-	}
-	battery := discharging && !mains
-	return &battery
 }

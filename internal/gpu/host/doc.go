@@ -2,6 +2,6 @@
 // IORegistry, Metal and NSProcessInfo on macOS, the Direct Rendering Manager,
 // NVML, /proc and /sys on Linux.
 //
-// Only app imports it. Open may load frameworks and takes some hundred
+// What it lives on is power's to tell. Only app imports it. Open may load frameworks and takes some hundred
 // milliseconds at worst; what it returns is for one goroutine.
 package host

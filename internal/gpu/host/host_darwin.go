@@ -24,7 +24,7 @@ func Open() gpu.Source {
 		source.Reader = &metal{Registry: registry, workingSet: workingSet()}
 	}
 	process := processInfo()
-	source.Conditions = func() gpu.Conditions { return conditions(process, registry) }
+	source.Conditions = func() gpu.Conditions { return conditions(process) }
 	return source
 }
 
@@ -93,7 +93,7 @@ var thermalStates = []gpu.Thermal{gpu.ThermalNominal, gpu.ThermalFair, gpu.Therm
 // pressureLevels are those of kern.memorystatus_vm_pressure_level.
 var pressureLevels = map[uint32]gpu.Pressure{1: gpu.PressureNormal, 2: gpu.PressureWarning, 4: gpu.PressureCritical}
 
-func conditions(process objc.ID, registry *iokit.Registry) gpu.Conditions {
+func conditions(process objc.ID) gpu.Conditions {
 	var c gpu.Conditions
 	if level, err := unix.SysctlUint32("kern.memorystatus_vm_pressure_level"); err == nil {
 		c.MemoryPressure = pressureLevels[level]
@@ -106,11 +106,6 @@ func conditions(process objc.ID, registry *iokit.Registry) gpu.Conditions {
 			low := objc.Send[bool](process, objc.RegisterName("isLowPowerModeEnabled"))
 			c.LowPower = &low
 		})
-	}
-	if registry != nil {
-		if battery, known := registry.OnBattery(); known {
-			c.OnBattery = &battery
-		}
 	}
 	return c
 }

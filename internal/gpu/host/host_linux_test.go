@@ -25,19 +25,9 @@ func tree(t *testing.T, files map[string]string) string {
 }
 
 func TestConditions(t *testing.T) {
-	yes, no := true, false
 	const calm, short, stuck = "some avg10=9.99 avg60=80.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 		"some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=0\n",
 		"some avg10=40.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=10.00 avg60=0.00 avg300=0.00 total=0\n"
-	battery := func(status string) map[string]string {
-		return map[string]string{"sys/class/power_supply/BAT0/type": "Battery\n", "sys/class/power_supply/BAT0/status": status + "\n"}
-	}
-	plugged := battery("Discharging") // some do while the mains are there
-	plugged["sys/class/power_supply/AC/type"], plugged["sys/class/power_supply/AC/online"] = "Mains", "1"
-	unplugged := battery("Discharging")
-	unplugged["sys/class/power_supply/AC/type"], unplugged["sys/class/power_supply/AC/online"] = "Mains", "0"
-	mouse := battery("Discharging")
-	mouse["sys/class/power_supply/BAT0/scope"] = "Device"
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  gpu.Conditions
@@ -47,11 +37,6 @@ func TestConditions(t *testing.T) {
 		"short of memory": {map[string]string{"proc/pressure/memory": short}, gpu.Conditions{MemoryPressure: gpu.PressureWarning}},
 		"stuck":           {map[string]string{"proc/pressure/memory": stuck}, gpu.Conditions{MemoryPressure: gpu.PressureCritical}},
 		"another form":    {map[string]string{"proc/pressure/memory": "none\n"}, gpu.Conditions{}},
-		"charging":        {battery("Charging"), gpu.Conditions{OnBattery: &no}},
-		"discharging":     {battery("Discharging"), gpu.Conditions{OnBattery: &yes}},
-		"plugged":         {plugged, gpu.Conditions{OnBattery: &no}},
-		"unplugged":       {unplugged, gpu.Conditions{OnBattery: &yes}},
-		"mouse":           {mouse, gpu.Conditions{}},
 	} {
 		if diff := cmp.Diff(test.want, conditions(tree(t, test.files))); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -27,7 +27,6 @@ type fake struct {
 	share        func(at int32, perMille uint64)
 	device       func(percent, bytes int64)
 	accelerators func(n int32)
-	power        func(battery int32)
 	advance      func(ns uint64)
 	objects      func() int64
 	entries      func() int64
@@ -47,7 +46,7 @@ func build(t *testing.T) *fake {
 	}
 	for name, function := range map[string]any{
 		"FakeClient": &f.client, "FakeSilent": &f.silent, "FakeOdd": &f.odd, "FakeGone": &f.gone, "FakeShare": &f.share, "FakeDevice": &f.device,
-		"FakeAccelerators": &f.accelerators, "FakePower": &f.power, "FakeAdvance": &f.advance, "FakeObjects": &f.objects, "FakeEntries": &f.entries,
+		"FakeAccelerators": &f.accelerators, "FakeAdvance": &f.advance, "FakeObjects": &f.objects, "FakeEntries": &f.entries,
 	} {
 		purego.RegisterLibFunc(function, handle, name)
 	}
@@ -205,12 +204,6 @@ func TestMachinesThatTellLess(t *testing.T) {
 	f.accelerators(0)
 	if _, err := r.Read(); err != gpu.ErrNone {
 		t.Errorf("without an accelerator: %v", err)
-	}
-	for code, want := range [][2]bool{{false, true}, {true, true}, {false, false}} {
-		f.power(int32(code))
-		if battery, known := r.OnBattery(); battery != want[0] || known != want[1] {
-			t.Errorf("power %d: on battery %v, known %v", code, battery, known)
-		}
 	}
 	if _, err := iokit.Open(filepath.Join(t.TempDir(), "none"), f.path); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a framework that is not there: %v", err)

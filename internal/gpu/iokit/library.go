@@ -41,8 +41,6 @@ type library struct {
 	property      func(entry object, key ref, allocator uintptr, options uint32) ref
 	children      func(entry object, plane string, iterator *object) int32
 	entryID       func(entry object, id *uint64) int32
-	powerSources  func() ref
-	providing     func(sources ref) ref // not to be released
 }
 
 // open binds the functions. A missing one is an error: purego's own
@@ -64,7 +62,6 @@ func open(coreFoundation, ioKit string) (*library, error) {
 			"IOIteratorNext": &l.next, "IOObjectRelease": &l.releaseObject,
 			"IORegistryEntryCreateCFProperty": &l.property, "IORegistryEntryGetChildIterator": &l.children,
 			"IORegistryEntryGetRegistryEntryID": &l.entryID,
-			"IOPSCopyPowerSourcesInfo":          &l.powerSources, "IOPSGetProvidingPowerSourceType": &l.providing,
 		}},
 	} {
 		handle, err := purego.Dlopen(part.path, purego.RTLD_LAZY|purego.RTLD_GLOBAL)

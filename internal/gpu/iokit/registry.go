@@ -159,20 +159,3 @@ func (r *Registry) time(child object) (uint64, bool) {
 	}
 	return sum, true
 }
-
-// OnBattery reports whether the machine runs without mains (IOPSKeys.h); false,
-// false where it does not tell.
-func (r *Registry) OnBattery() (battery, known bool) {
-	sources := r.powerSources()
-	if sources == 0 {
-		return false, false
-	}
-	defer r.release(sources)
-	switch source, _ := r.text(r.providing(sources)); source {
-	case "AC Power":
-		return false, true
-	case "Battery Power", "UPS Power":
-		return true, true
-	}
-	return false, false
-}

@@ -87,7 +87,6 @@ static struct client clients[MAX];
 static int64_t utilization = 0, memory = 0;
 static int accelerators = 1;
 static uint64_t next_id = 0x100000000;
-static const char *power = "AC Power";
 struct iterator { bool open, children; int at; };
 static struct iterator iterators[4096];
 static int next_iterator;
@@ -168,8 +167,6 @@ cf *IORegistryEntryCreateCFProperty(uint32_t o, cf *key, void *allocator, uint32
   }
   return !strcmp(name, "AppUsage") && c->told ? usage(c) : NULL;
 }
-cf *IOPSCopyPowerSourcesInfo(void) { cf *d = make(DICT); put(d, "source", text(power)); return d; }
-cf *IOPSGetProvidingPowerSourceType(cf *sources) { return alive(sources)->values[0]; }
 
 // What a test scripts. A client that is set again at its place begins anew.
 void FakeClient(int at, int pid, uint64_t ns) {
@@ -181,7 +178,6 @@ void FakeGone(int at) { clients[at].there = false; }
 void FakeShare(int at, uint64_t perMille) { clients[at].perMille = perMille; }
 void FakeDevice(int64_t percent, int64_t bytes) { utilization = percent; memory = bytes; }
 void FakeAccelerators(int n) { accelerators = n; }
-void FakePower(int battery) { power = battery == 2 ? "a wheel" : battery ? "Battery Power" : "AC Power"; }
 void FakeAdvance(uint64_t ns) {
   for (int i = 0; i < MAX; i++)
     if (clients[i].there) clients[i].ns += ns / 1000 * clients[i].perMille;

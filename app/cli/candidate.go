@@ -96,7 +96,7 @@ func (c *commands) tryCandidate(ctx context.Context, f candidateFlags) error {
 	}
 	state, err := client.TryCandidate(ctx, f.order)
 	if err == nil && !f.noWait {
-		state, err = c.watchCandidate(ctx, client, state, tried)
+		state, err = c.followCandidate(ctx, client, state, tried)
 	}
 	if err != nil {
 		return err
@@ -157,6 +157,15 @@ func tried(s engines.State) bool {
 	return s.Phase == engines.Idle || s.Phase == engines.Checked && s.Candidate.Outcome != engines.Pending
 }
 
+// followCandidate is watchCandidate for a command whose work goes on without it.
+func (c *commands) followCandidate(ctx context.Context, client *control.Client, state engines.State, done func(engines.State) bool) (engines.State, error) {
+	state, err := c.watchCandidate(ctx, client, state, done)
+	if ctx.Err() != nil && !c.asJSON {
+		c.term.note(c.term.words.Say("candidate.goes_on"))
+	}
+	return state, err
+}
+
 // watchCandidate looks until done, or until another candidate has taken the
 // place of this one, and shows what goes on.
 func (c *commands) watchCandidate(ctx context.Context, client *control.Client, state engines.State, done func(engines.State) bool) (engines.State, error) {
@@ -166,10 +175,6 @@ func (c *commands) watchCandidate(ctx context.Context, client *control.Client, s
 	for !done(state) && began(state) == this {
 		show.step(c.candidateStep(state))
 		if !pause(ctx, watchInterval/4) {
-			show.end()
-			if !c.asJSON {
-				c.term.note(c.term.words.Say("candidate.goes_on"))
-			}
 			return state, ctx.Err()
 		}
 		var err error

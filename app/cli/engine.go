@@ -44,7 +44,7 @@ func (c *commands) engine() *cobra.Command {
 	logs.Flags().IntVarP(&lines, "lines", "n", 50, say("cli.engine.logs.lines"))
 	logs.Flags().BoolVarP(&follow, "follow", "f", false, say("cli.engine.logs.follow"))
 	return c.group("engine", "cli.engine", status, start, stop, restart, c.engineCheck(), c.engineQuarantine(), c.engineReport(), logs, c.generations(),
-		c.candidate(), c.promote(), c.rollback())
+		c.candidate(), c.promote(), c.rollback(), c.tune())
 }
 
 // engineOrder is a command that changes the engine and waits for the outcome.

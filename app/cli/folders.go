@@ -146,7 +146,7 @@ func (c *commands) head(names ...string) []cell {
 	for i, name := range names {
 		row[i] = cell{text: c.term.words.Say("table." + name), style: dim}
 		switch name {
-		case "number", "found", "indexed", "skipped", "failed", "pending", "passages", "dimension", "vectors", "size", "memory":
+		case "number", "found", "indexed", "skipped", "failed", "pending", "passages", "dimension", "vectors", "size", "memory", "load", "short", "medium", "throughput", "ratio", "value", "limit":
 			row[i].right = true
 		}
 	}

@@ -33,7 +33,7 @@ func (c *commands) promoteCandidate(ctx context.Context, p engines.Promotion, no
 	}
 	state, err := client.Promote(ctx, p)
 	if err == nil && !noWait {
-		state, err = c.watchCandidate(ctx, client, state, tried)
+		state, err = c.followCandidate(ctx, client, state, tried)
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *commands) rollBack(ctx context.Context, inPlace, noWait bool) error {
 	}
 	state, err := client.Rollback(ctx, inPlace)
 	if err == nil && !noWait {
-		state, err = c.watchCandidate(ctx, client, state, serves)
+		state, err = c.followCandidate(ctx, client, state, serves)
 	}
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (c *commands) useModel(ctx context.Context, req control.UseModel, noWait bo
 		if !c.asJSON {
 			c.tellCost(ctx, client, used.Model.Dimension, "", req.InPlace && !req.Now)
 		}
-		state, err := c.watchCandidate(ctx, client, *used.Candidate, tried)
+		state, err := c.followCandidate(ctx, client, *used.Candidate, tried)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func TestEachLanguageIsItself(t *testing.T) {
 }
 
 // key is a string in Go or TypeScript that can only be a sentence's name.
-var key = regexp.MustCompile(`["'](app|cli|usage|window|serve|error|settings|setting|engine|queue|totals|status|table|folder|document|generation|event|reason|search|evidence|degraded|model|pull|problem|remedy|language|verify|candidate|promote|rollback|chain|doctor)\.([a-z_.]*[a-z_]|)["']`)
+var key = regexp.MustCompile(`["'](app|cli|usage|window|serve|error|settings|setting|engine|queue|totals|status|table|folder|document|generation|event|reason|search|evidence|degraded|model|pull|problem|remedy|language|verify|candidate|promote|rollback|tune|chain|doctor)\.([a-z_.]*[a-z_]|)["']`)
 
 // family is the beginning of a key whose end is a code.
 var family = regexp.MustCompile(`["']([a-z_]+(?:\.[a-z_]+)*)\.["']`)

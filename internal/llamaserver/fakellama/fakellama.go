@@ -40,7 +40,10 @@ type Faults struct {
 	IgnoreTerm bool   `json:"ignore_term"`  // SIGTERM has no effect
 	NoListen   bool   `json:"no_listen"`    // never opens its socket
 
-	// At every request.
+	// At every request. With says that all of it is so only for a program that
+	// was started with this flag and value; empty = for any.
+	With string `json:"with"`
+
 	HangHealth bool `json:"hang_health"` // /health does not answer
 	SickHealth bool `json:"sick_health"` // /health answers 500
 	Vectors    Mode `json:"vectors"`

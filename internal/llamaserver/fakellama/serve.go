@@ -54,6 +54,16 @@ func argument(args []string, name string) string {
 	return ""
 }
 
+// last is the value of a flag that may be repeated; the last one wins.
+func last(args []string, name string) (value string) {
+	for i := 0; i+1 < len(args); i++ {
+		if args[i] == name {
+			value = args[i+1]
+		}
+	}
+	return value
+}
+
 func serve(dir string, args []string) error {
 	faults := readFaults(dir)
 	switch {
@@ -93,13 +103,14 @@ func serve(dir string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("0.00.000.003 E srv         start: couldn't bind HTTP server socket: %w", err)
 	}
-	s := &server{again: before.Size() > 0, running: map[*visit]bool{}, dir: dir, key: strings.TrimSpace(string(key)), ready: time.Now().Add(time.Duration(faults.LoadMS) * time.Millisecond)}
+	s := &server{again: before.Size() > 0, running: map[*visit]bool{}, dir: dir, args: args, key: strings.TrimSpace(string(key)), ready: time.Now().Add(time.Duration(faults.LoadMS) * time.Millisecond)}
 	return http.Serve(listener, s.routes())
 }
 
 type server struct {
 	dir   string
 	key   string
+	args  []string
 	ready time.Time
 	again bool // it is not the first start
 
@@ -198,6 +209,9 @@ func (s *server) embed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	faults := readFaults(s.dir)
+	if name, value, _ := strings.Cut(faults.With, " "); name != "" && last(s.args, name) != value {
+		faults = Faults{}
+	}
 	if faults.FirstLife && s.again {
 		faults.StickyOn, faults.HangOn, faults.CrashOn, faults.AlarmOn = "", "", "", ""
 	}

@@ -103,7 +103,9 @@ func TestAsleepAndNoEngineAfter(t *testing.T) {
 		d := open(t, &fakeClient{}, admission.DefaultLimits())
 		defer d.stop()
 		d.engine.unload()
+		d.engine.mu.Lock()
 		d.engine.fails = &embedding.UnavailableError{State: "failed", RetryAfter: time.Second}
+		d.engine.mu.Unlock()
 		one, two := d.ask(t.Context(), client("1")), d.ask(t.Context(), client("2"))
 		for _, r := range []reply{<-one, <-two} {
 			if !isUnavailable(r.err, "failed") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ondol-app/ondol/internal/admission"
+	"github.com/ondol-app/ondol/internal/embedding"
 	"github.com/ondol-app/ondol/internal/llamaclient"
 	"github.com/ondol-app/ondol/internal/vector"
 )
@@ -40,8 +41,7 @@ func instant(b *testing.B, cached bool) *door {
 	}
 	d := begin(b, &fakeClient{}, admission.DefaultLimits())
 	b.Cleanup(d.stop)
-	d.engine.instance.Client = instantClient{d.client, v}
-	d.engine.instance.Dim = 2560
+	d.engine.alter(func(i *embedding.Instance) { i.Client, i.Dim = instantClient{d.client, v}, 2560 })
 	return d
 }
 

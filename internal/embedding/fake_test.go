@@ -187,6 +187,13 @@ func (e *fakeEngine) retire(client embedding.Client) {
 	}
 }
 
+// alter changes the instance.
+func (e *fakeEngine) alter(how func(*embedding.Instance)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	how(&e.instance)
+}
+
 // become replaces the instance by one of another fingerprint.
 func (e *fakeEngine) become(fingerprint string, client embedding.Client) {
 	e.mu.Lock()

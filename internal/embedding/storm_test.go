@@ -24,7 +24,7 @@ func TestRetryStorm(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := openCached(t, &fakeClient{delay: 10 * time.Second}, admission.DefaultLimits())
 				defer d.stop()
-				d.engine.instance.MaxTokens, d.engine.instance.BatchTokens = 8192, 8192
+				d.engine.alter(func(i *embedding.Instance) { i.MaxTokens, i.BatchTokens = 8192, 8192 })
 				inputs := make([]string, 10)
 				for i := range inputs {
 					inputs[i] = fmt.Sprint(i, strings.Repeat(" medium", 730)) // a few to a call

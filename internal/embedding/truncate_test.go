@@ -108,7 +108,7 @@ func TestNothingFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openCached(t, &fakeClient{}, admission.DefaultLimits())
 		defer d.stop()
-		d.engine.instance.MaxTokens = 12
+		d.engine.alter(func(i *embedding.Instance) { i.MaxTokens = 12 })
 		var long *embedding.TooLongError
 		r := <-d.ask(t.Context(), truncating("ok", "👩‍👩‍👧‍👦 and more"))
 		if !errors.As(r.err, &long) || long.Index != 1 || long.Limit != 12 {

@@ -3,6 +3,7 @@ package embedding_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,13 @@ func (s *sleeper) sleep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.woke = time.Now()
+}
+
+// checks are the times at which checks began, and at which they passed.
+func (s *sleeper) checks() (began, passed []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.began), slices.Clone(s.passed)
 }
 
 func (s *sleeper) Recheck(ctx context.Context, _ uint64, turn canary.Turn) (canary.Result, error) {
@@ -75,17 +83,17 @@ func TestNothingIsServedBetweenWakeAndCheck(t *testing.T) {
 		woke := time.Now()
 		for text, r := range map[string]<-chan reply{"one": one, "two": two, "three": queued} {
 			wantVectors(t, <-r, text)
-			if s.mu.Lock(); len(s.passed) != 1 || !s.began[0].After(woke) {
-				t.Errorf("%s: woke at %v, checks began at %v and passed at %v; it is %v", text, woke, s.began, s.passed, time.Now())
+			if began, passed := s.checks(); len(passed) != 1 || !began[0].After(woke) {
+				t.Errorf("%s: woke at %v, checks began at %v and passed at %v; it is %v", text, woke, began, passed, time.Now())
 			}
-			s.mu.Unlock()
 		}
 		wantVectors(t, <-w.ask(t.Context(), client("after")), "after")
 		time.Sleep(time.Minute)
+		began, _ := s.checks()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if len(s.began) != 1 || len(w.events) != 1 || w.events[0] != embedding.KindSound {
-			t.Errorf("checks began at %v, events %v", s.began, w.events)
+		if len(began) != 1 || len(w.events) != 1 || w.events[0] != embedding.KindSound {
+			t.Errorf("checks began at %v, events %v", began, w.events)
 		}
 		wantTotals(t, w.wantIdle(t), map[admission.Outcome]uint64{admission.Served: 5})
 	})
@@ -107,15 +115,18 @@ func TestUnsoundAfterWake(t *testing.T) {
 				}
 				underway := w.ask(t.Context(), client("one"))
 				time.Sleep(time.Second / 2)
-				s.sleep()
+				s.mu.Lock()
 				set(s)
+				s.woke = time.Now()
+				s.mu.Unlock()
 				wantVectors(t, <-underway, "one")
-				if replaced, _ := w.engine.ended(); len(replaced) != 1 || len(s.passed) != 0 {
-					t.Errorf("replaced %v, checks passed at %v", replaced, s.passed)
+				if replaced, _ := w.engine.ended(); len(replaced) != 1 {
+					t.Errorf("replaced %v", replaced)
 				}
 				wantVectors(t, <-w.ask(t.Context(), client("after")), "after")
-				if calls, _ := w.client.seen(); len(s.began) != 1 || len(calls) != 3 { // "one" twice
-					t.Errorf("%d checks, calls %q", len(s.began), calls)
+				began, passed := s.checks()
+				if calls, _ := w.client.seen(); len(began) != 1 || len(passed) != 0 || len(calls) != 3 { // "one" twice
+					t.Errorf("%d checks, %d passed, calls %q", len(began), len(passed), calls)
 				}
 				w.wantIdle(t)
 			})
@@ -140,8 +151,8 @@ func TestSleepDuringACheck(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Doubt()
 		synctest.Wait()
-		if len(s.began) != 2 || s.began[1].Before(s.woke) {
-			t.Errorf("woke at %v, checks began at %v", s.woke, s.began)
+		if began, _ := s.checks(); len(began) != 2 || began[1].Before(s.Woke()) {
+			t.Errorf("woke at %v, checks began at %v", s.Woke(), began)
 		}
 		w.wantIdle(t)
 	})
@@ -156,8 +167,8 @@ func TestAsleepIsNotDoubted(t *testing.T) {
 		s.sleep()
 		w.Doubt()
 		time.Sleep(time.Minute)
-		if w.engine.started() != 0 || len(s.began) != 0 {
-			t.Errorf("%d starts, %d checks", w.engine.started(), len(s.began))
+		if began, _ := s.checks(); w.engine.started() != 0 || len(began) != 0 {
+			t.Errorf("%d starts, %d checks", w.engine.started(), len(began))
 		}
 	})
 }

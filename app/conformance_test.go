@@ -33,8 +33,8 @@ func TestConformance(t *testing.T) {
 	t.Run("ollama-go", l.ollamaGo)
 	l.program(t, goCommand(t), "openai-go")
 	t.Run("npm", func(t *testing.T) {
-		l.program(t, nodeCommand(t), "openai", "langchain-openai", "llamaindex-openai", "ai-sdk", "continue",
-			"ollama", "langchain-ollama", "llamaindex-ollama")
+		clients := []string{"openai", "langchain-openai", "llamaindex-openai", "ai-sdk", "continue", "ollama", "langchain-ollama", "llamaindex-ollama"}
+		l.program(t, nodeCommand(t, clients...), clients...)
 	})
 }
 
@@ -178,17 +178,34 @@ func (l *lab) ollamaGo(t *testing.T) {
 	})
 }
 
-// program runs clients that are a process of their own (build/conformance): one
-// subtest for each line it reports. All of the clients must be among them.
+// program runs clients that embed and are a process of their own. All of the
+// clients must be among what it reports.
 func (l *lab) program(t *testing.T, cmd *exec.Cmd, clients ...string) {
 	lab := httptest.NewServer(l.handler())
 	defer lab.Close()
-	settings, err := json.Marshal(map[string]string{"base": l.base, "control": lab.URL, "model": l.model})
+	planned := report(t, cmd, map[string]any{"base": l.base, "control": lab.URL, "model": l.model})
+	for _, client := range clients {
+		for _, check := range []string{"single", "batch", "too long", "wrong model"} {
+			if !planned[client+"/"+check] {
+				t.Errorf("%s: no check %q", client, check)
+			}
+		}
+		if !planned[client+"/retry"] && !planned[client+"/refusal"] {
+			t.Errorf("%s: no check of a full queue", client)
+		}
+	}
+}
+
+// report runs a program of build/conformance: one subtest for each line it
+// reports. It returns the checks, "client/check", all of which were reported.
+func report(t *testing.T, cmd *exec.Cmd, settings map[string]any) map[string]bool {
+	t.Helper()
+	text, err := json.Marshal(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errOut bytes.Buffer
-	cmd.Env, cmd.Stderr = append(os.Environ(), "ONDOL_CONFORMANCE="+string(settings), "NO_PROXY=127.0.0.1"), &errOut
+	cmd.Env, cmd.Stderr = append(cmd.Environ(), "ONDOL_CONFORMANCE="+string(text), "NO_PROXY=127.0.0.1"), &errOut
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -237,16 +254,7 @@ func (l *lab) program(t *testing.T, cmd *exec.Cmd, clients ...string) {
 			t.Errorf("%s was not reported", name)
 		}
 	}
-	for _, client := range clients {
-		for _, check := range []string{"single", "batch", "too long", "wrong model"} {
-			if !planned[client+"/"+check] {
-				t.Errorf("%s: no check %q", client, check)
-			}
-		}
-		if !planned[client+"/retry"] && !planned[client+"/refusal"] {
-			t.Errorf("%s: no check of a full queue", client)
-		}
-	}
+	return planned
 }
 
 // goCommand is the Go program of build/conformance.
@@ -261,8 +269,8 @@ func goCommand(t *testing.T) *exec.Cmd {
 	return exec.CommandContext(t.Context(), path)
 }
 
-// nodeCommand is main.mjs of build/conformance beside the packages that make setup installed.
-func nodeCommand(t *testing.T) *exec.Cmd {
+// nodeCommand runs clients with main.mjs of build/conformance, beside the packages that make setup installed.
+func nodeCommand(t *testing.T, clients ...string) *exec.Cmd {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -293,7 +301,7 @@ func nodeCommand(t *testing.T) *exec.Cmd {
 	if err := os.Symlink(filepath.Join(installed, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), node, "main.mjs")
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"main.mjs"}, clients...)...)
 	cmd.Dir = dir
 	return cmd
 }

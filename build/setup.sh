@@ -105,7 +105,7 @@ qwen3_fixture() {
 }
 
 # conformance_clients installs the clients that the conformance tests run against the app: npm packages (about
-# 200 MB) and the modules of a Go program.
+# 280 MB) and the modules of a Go program.
 conformance_clients() {
 	local to=$deps/conformance
 	if [ -d "$to/node_modules" ] && cmp -s build/conformance/package-lock.json "$to/package-lock.json"; then
@@ -114,7 +114,7 @@ conformance_clients() {
 	rm -rf "$to" "$to.new"
 	mkdir -p "$to.new"
 	cp build/conformance/package.json build/conformance/package-lock.json "$to.new"
-	say "fetching the npm clients for the conformance tests (about 200 MB unpacked, into build/deps/conformance)"
+	say "fetching the npm clients for the conformance tests (about 280 MB unpacked, into build/deps/conformance)"
 	retry 4 npm --prefix "$to.new" ci --omit=optional --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error ||
 		die "the npm clients in build/conformance/package-lock.json could not be fetched" \
 			"remedy: check the network and npm's registry setting (npm config get registry), then run make setup again"

@@ -1,15 +1,7 @@
-// Runs the checks of every client, one after the other, against the app named in ONDOL_CONFORMANCE (suite.mjs).
+// Runs the checks of the clients that are its arguments, one after the other, against the app named in
+// ONDOL_CONFORMANCE (suite.mjs).
 // The first line says what will be checked, then one line a check: {client, check, ok, ms, error}.
-const clients = [
-  'openai',
-  'langchain-openai',
-  'llamaindex-openai',
-  'ai-sdk',
-  'continue',
-  'ollama',
-  'langchain-ollama',
-  'llamaindex-ollama',
-];
+const clients = process.argv.slice(2);
 
 const print = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 

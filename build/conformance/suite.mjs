@@ -2,7 +2,7 @@
 // expecting errors, and a queue that is full when it has to be.
 import assert from 'node:assert/strict';
 
-// Set by the Go test: { base, control, model }. base is the app's address, control the test's own.
+// Set by the Go test: base is the app's address, control the test's own; the rest is for the checks that read it.
 export const app = JSON.parse(process.env.ONDOL_CONFORMANCE ?? '{}');
 
 export const texts = [
@@ -20,7 +20,7 @@ export const endless = 'budget law '.repeat(6000);
 // engine itself differs by some 1e-7 between one text and several at once.
 const tolerance = 1e-6;
 
-async function ask(path, body) {
+export async function ask(path, body) {
   const reply = await fetch(app.control + path, { method: 'POST', body: JSON.stringify(body ?? {}) });
   const text = await reply.text();
   assert.ok(reply.ok, `${path}: ${text}`);

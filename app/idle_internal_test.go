@@ -60,6 +60,7 @@ func TestIdler(t *testing.T) {
 			ended := make(chan error, 1)
 			time.Sleep(time.Nanosecond)
 			go func() { ended <- i.run(ctx) }()
+			synctest.Wait() // its first look is behind it
 			tt.course(r, &source)
 			time.Sleep(3 * time.Hour)
 			cancel()

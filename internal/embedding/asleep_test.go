@@ -84,6 +84,7 @@ func TestAsleepAndPaused(t *testing.T) {
 		d := open(t, &fakeClient{}, admission.DefaultLimits())
 		defer d.stop()
 		d.engine.unload()
+		synctest.Wait() // the gate is open
 		d.gate.PauseBackground(true)
 		r := d.ask(t.Context(), embedding.Request{Lane: admission.LaneBackground, Inputs: []string{"x"}})
 		time.Sleep(time.Hour)

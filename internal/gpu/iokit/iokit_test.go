@@ -33,10 +33,11 @@ type fake struct {
 }
 
 // build compiles the library anew: its state is that of one test.
+// Each build calls itself, not the one an earlier test has opened (-Bsymbolic).
 func build(t *testing.T) *fake {
 	t.Helper()
 	f := &fake{path: filepath.Join(t.TempDir(), "libfake.so")}
-	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-Wall", "-Werror", "-O1", "-o", f.path, "testdata/fake.c").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-Wall", "-Werror", "-O1", "-Wl,-Bsymbolic", "-o", f.path, "testdata/fake.c").CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile the fake frameworks: %v\n%s", err, out)
 	}

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,15 +15,22 @@ import (
 
 // rested is an engine that was used last at since.
 type rested struct {
+	sync.Mutex
 	since    time.Time
 	away     bool
 	unloaded []time.Duration // after began
 	began    time.Time
 }
 
-func (r *rested) Unused() (time.Time, bool) { return r.since, !r.away }
+func (r *rested) Unused() (time.Time, bool) {
+	r.Lock()
+	defer r.Unlock()
+	return r.since, !r.away
+}
 
 func (r *rested) Unload(_ context.Context, since time.Time) error {
+	r.Lock()
+	defer r.Unlock()
 	if since != r.since {
 		return llamaserver.ErrInUse
 	}
@@ -35,33 +44,40 @@ func TestIdler(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		limits map[power.Source]time.Duration
-		course func(r *rested, source *power.Source)
+		course func(r *rested, source *atomic.Value)
 		want   []time.Duration
 	}{
-		{"on battery", limits, func(*rested, *power.Source) {}, []time.Duration{15 * time.Minute}},
-		{"on mains, never", limits, func(_ *rested, source *power.Source) { *source = power.Mains }, nil},
-		{"used again", limits, func(r *rested, _ *power.Source) {
+		{"on battery", limits, func(*rested, *atomic.Value) {}, []time.Duration{15 * time.Minute}},
+		{"on mains, never", limits, func(_ *rested, source *atomic.Value) { source.Store(power.Mains) }, nil},
+		{"used again", limits, func(r *rested, _ *atomic.Value) {
 			time.Sleep(10 * time.Minute)
+			r.Lock()
+			defer r.Unlock()
 			r.since = time.Now()
 		}, []time.Duration{25 * time.Minute}},
-		{"unplugged after an hour", limits, func(_ *rested, source *power.Source) {
-			*source = power.Mains
+		{"unplugged after an hour", limits, func(_ *rested, source *atomic.Value) {
+			source.Store(power.Mains)
 			time.Sleep(time.Hour + 30*time.Second)
-			*source = power.Battery
+			source.Store(power.Battery)
 		}, []time.Duration{time.Hour + time.Minute}},
-		{"on mains too", map[power.Source]time.Duration{power.Mains: 90 * time.Second}, func(_ *rested, source *power.Source) { *source = power.Mains }, []time.Duration{90 * time.Second}},
-		{"in use all the time", limits, func(r *rested, _ *power.Source) { r.away = true }, nil},
-		{"kept always", nil, func(*rested, *power.Source) {}, nil},
+		{"on mains too", map[power.Source]time.Duration{power.Mains: 90 * time.Second}, func(_ *rested, source *atomic.Value) { source.Store(power.Mains) }, []time.Duration{90 * time.Second}},
+		{"in use all the time", limits, func(r *rested, _ *atomic.Value) {
+			r.Lock()
+			defer r.Unlock()
+			r.away = true
+		}, nil},
+		{"kept always", nil, func(*rested, *atomic.Value) {}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, source := &rested{since: time.Now(), began: time.Now()}, power.Battery
-			i := &idler{engine: r, source: func() power.Source { return source }, limit: func(s power.Source) time.Duration { return tt.limits[s] }, logger: slog.New(slog.DiscardHandler)}
+			r, source := &rested{since: time.Now(), began: time.Now()}, new(atomic.Value)
+			source.Store(power.Battery)
+			i := &idler{engine: r, source: func() power.Source { return source.Load().(power.Source) }, limit: func(s power.Source) time.Duration { return tt.limits[s] }, logger: slog.New(slog.DiscardHandler)}
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			time.Sleep(time.Nanosecond)
 			go func() { ended <- i.run(ctx) }()
 			synctest.Wait() // its first look is behind it
-			tt.course(r, &source)
+			tt.course(r, source)
 			time.Sleep(3 * time.Hour)
 			cancel()
 			if err := <-ended; err != nil {

@@ -210,9 +210,13 @@ func TestKilledWithACandidate(t *testing.T) {
 	c.phase(engines.Filling)
 	c.shows(t, 0, "", "config", "set", "admission.background", "1")
 	c.phase(engines.Probation)
-	if list := generations(t, c.home); list[len(list)-1].State != document.Active || list[len(list)-1].Missing() != 0 {
-		t.Errorf("filled: %+v", list)
-	}
+	within(t, patience, "the index to follow the switch", func() error {
+		list := generations(t, c.home)
+		if last := list[len(list)-1]; last.State != document.Active || last.Missing() != 0 {
+			return fmt.Errorf("%+v", list)
+		}
+		return nil
+	})
 	c.shows(t, 0, "The earlier engine is in service again", "engine", "rollback")
 }
 
